@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/keys"
+	"asyncrepl/internal/terminal/keys"
 )
 
 // A Reader is a program that takes input and waits for something else as well.

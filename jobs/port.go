@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/callstack"
 )
 
 // A Runner does the work of one job. Run calls [Port.Begin] when its turn has come, writes output

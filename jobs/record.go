@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/callstack"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/callstack"
 )
 
 // A Spec describes a job.

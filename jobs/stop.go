@@ -3,7 +3,7 @@ package jobs
 import (
 	"time"
 
-	"asyncrepl/internal/ladder"
+	"asyncrepl/internal/process/ladder"
 )
 
 // A Rung is one step of the ladder by which a job is ended.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 )
 
 // An environment is a Python and the directory that it installs into. Functions that find, make or

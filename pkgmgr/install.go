@@ -9,7 +9,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr/installer"
 )

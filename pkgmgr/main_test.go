@@ -15,7 +15,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/release/wheel"
 	"asyncrepl/jobs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/polltest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/pump"
+	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/text/view"
 )
 
 // keptOutput is the number of bytes that are kept at the end of a command's output.

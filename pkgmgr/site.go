@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/pkgmgr/installer"
 )
 

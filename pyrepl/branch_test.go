@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/checkpoint"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"

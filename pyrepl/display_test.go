@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
+	"asyncrepl/jobs/display"
 	"asyncrepl/jobs/jobstest"
 )
 

@@ -17,5 +17,5 @@
 // namespace, exit.go the exit of an idle worker and branch.go its copy.
 //
 // The package knows no protocol and no tools, and of processes only what internal/process and
-// internal/procfs offer.
+// internal/kernel/procfs offer.
 package pyrepl

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/waiting"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/worker"
 )

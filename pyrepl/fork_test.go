@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"

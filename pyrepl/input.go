@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/waiting"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/worker"
 )

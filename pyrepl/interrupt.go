@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/worker"
 )

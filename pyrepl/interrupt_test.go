@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/callstack"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pystack"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/text/callstack"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // The death of an idle worker is known at once and until the next job, with the names that were

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/pythontest"
+	"asyncrepl/internal/test/pythontest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/pyrepl"

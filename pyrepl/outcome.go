@@ -9,7 +9,7 @@ import (
 
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/worker"
 )

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // An idle session holds the same number of descriptors after many jobs as after a few.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl/worker"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pystack"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

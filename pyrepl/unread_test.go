@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

@@ -13,15 +13,15 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/listening"
+	"asyncrepl/internal/kernel/listening"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/queries"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/stdin"
-	"asyncrepl/internal/tty"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/queries"
+	"asyncrepl/internal/terminal/stdin"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/terminal/waiting"
 	"asyncrepl/jobs"
 )
 

@@ -9,7 +9,7 @@
 // options from one to the next. The shell of each reports them over a descriptor when it ends.
 //
 // That a command waits for input is concluded from the kernel's evidence alone (see
-// internal/waiting), never from its output.
+// internal/terminal/waiting), never from its output.
 //
 // Errors are in the job's receipt, also if a command could not be started. Only input is refused
 // with an error, which says how to fix it.

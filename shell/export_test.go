@@ -1,6 +1,6 @@
 package shell
 
-import "asyncrepl/internal/tty"
+import "asyncrepl/internal/terminal/tty"
 
 // SetPace sets the pace of the keys that are sent to the command.
 func (c *Command) SetPace(p tty.Pace) { c.pace = p }

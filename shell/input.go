@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/keys"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/keys"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/terminal/waiting"
 	"asyncrepl/jobs"
 )
 

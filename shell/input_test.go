@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/keys"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/terminal/keys"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

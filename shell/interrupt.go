@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/runner"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/shell"

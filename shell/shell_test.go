@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/shell"

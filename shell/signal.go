@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/jobs"
 )
 

@@ -4,7 +4,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/keys"
+	"asyncrepl/internal/terminal/keys"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

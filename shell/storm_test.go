@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

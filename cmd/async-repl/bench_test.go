@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 )
 
 // playFloor makes the test binary play the smallest server that the SDK allows.

@@ -103,9 +103,9 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes ten branches")
 	}
-	for name, end := range map[string]func(s *server){
-		"a plain end": (*server).stop,
-		"SIGKILL":     func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
+	for name, end := range map[string]func(s *started){
+		"a plain end": (*started).stop,
+		"SIGKILL":     func(s *started) { s.cmd.Process.Signal(syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

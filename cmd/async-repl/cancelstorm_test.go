@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -121,7 +121,7 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 
 // checkEnd checks the last reply about a job with a tree of that tag. The string what is how the
 // job was ended and the words of its tree.
-func checkEnd(t *testing.T, end mcpclient.Reply, what, tag string) {
+func checkEnd(t *testing.T, end client.Reply, what, tag string) {
 	status := end.Header("Status")
 	expected := []string{"cancelled (", "failed (exit", "failed (not run"}
 	if strings.HasPrefix(what, "input, ") { // the job can end by itself, also while it is being stopped
@@ -146,7 +146,7 @@ func checkEnd(t *testing.T, end mcpclient.Reply, what, tag string) {
 }
 
 // try is do for goroutines that are not the test's.
-func (s *storm) try(t *testing.T, tool string, args ...any) mcpclient.Reply {
+func (s *storm) try(t *testing.T, tool string, args ...any) client.Reply {
 	r, err := s.Call(t.Context(), tool, pairs(args))
 	if err != nil {
 		t.Error(err)
@@ -155,7 +155,7 @@ func (s *storm) try(t *testing.T, tool string, args ...any) mcpclient.Reply {
 }
 
 // await is end for goroutines that are not the test's.
-func (s *storm) await(t *testing.T, id string) mcpclient.Reply {
+func (s *storm) await(t *testing.T, id string) client.Reply {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.try(t, "check_job_status", "job_id", id, "wait_seconds", 50)
 		if status := r.Header("Status"); !strings.HasPrefix(status, "running") && status != "queued" && status != "waiting_input" {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/test/readmetest"
 )
 
 // paths matches the paths that begin with a directory of the checkout.

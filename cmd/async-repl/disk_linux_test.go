@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // own makes a process with mounts of its own, which end with it.
@@ -18,7 +18,7 @@ var own = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 
 // startOnDisk starts a server whose state directory is a disk of its own, mounted with these
 // options. It skips the test if that is not possible here.
-func startOnDisk(t *testing.T, dir, options string) *server {
+func startOnDisk(t *testing.T, dir, options string) *started {
 	t.Helper()
 	s := prepare(t, "REPL_STATE_DIR="+dir)
 	s.onDisk(dir, options)
@@ -31,7 +31,7 @@ func startOnDisk(t *testing.T, dir, options string) *server {
 
 // onDisk makes a server that has not been started begin with a disk mounted at dir. It skips the
 // test if that is not possible here.
-func (s *server) onDisk(dir, options string) {
+func (s *started) onDisk(dir, options string) {
 	s.t.Helper()
 	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
 	mount.SysProcAttr = own
@@ -43,7 +43,7 @@ func (s *server) onDisk(dir, options string) {
 }
 
 // under makes a server that has not been started begin with a line of shell.
-func (s *server) under(line string, args ...string) {
+func (s *started) under(line string, args ...string) {
 	sh := exec.Command("sh", append([]string{"-c", line + fmt.Sprintf(` && shift %d && exec "$0" "$@"`, len(args)), s.cmd.Path}, args...)...)
 	s.cmd.Path, s.cmd.Args = sh.Path, sh.Args
 }
@@ -71,13 +71,13 @@ func TestDiskFails(t *testing.T) {
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			var s *server
+			var s *started
 			if test.options == "" {
 				s = startServer(t, "REPL_STATE_DIR="+dir)
 			} else {
 				s = startOnDisk(t, dir, test.options)
 			}
-			run := func(line string) mcpclient.Reply {
+			run := func(line string) client.Reply {
 				t.Helper()
 				r := s.do("execute_command_async", "command", "DIR='"+dir+"'; "+line, "tty", false, "wait_seconds", 100)
 				if err := r.Expect("completed"); err != nil {
@@ -104,7 +104,7 @@ func TestDiskFails(t *testing.T) {
 }
 
 // checkLost checks that a reply about 3 MB of output says that most was lost, and why.
-func checkLost(t *testing.T, s *server, r mcpclient.Reply, why string) {
+func checkLost(t *testing.T, s *started, r client.Reply, why string) {
 	t.Helper()
 	if got := r.Header("Cursor"); got != "2800000" {
 		t.Errorf("cursor %s", got)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // A block is one content of a reply.
@@ -24,7 +24,7 @@ type block struct {
 }
 
 // blocks calls execute_python and returns the text of its reply and the blocks after it.
-func (s *server) blocks(code string, more ...any) (mcpclient.Reply, []block) {
+func (s *started) blocks(code string, more ...any) (client.Reply, []block) {
 	s.t.Helper()
 	raw, err := s.Request(s.ctx(), "tools/call", map[string]any{"name": "execute_python", "arguments": pairs(append(more, "code", code, "wait_seconds", 50))})
 	var r struct{ Content []block }
@@ -34,7 +34,7 @@ func (s *server) blocks(code string, more ...any) (mcpclient.Reply, []block) {
 	if err != nil || len(r.Content) == 0 {
 		s.t.Fatalf("%v in %.200s", err, raw)
 	}
-	return mcpclient.Reply(r.Content[0].Text), r.Content[1:]
+	return client.Reply(r.Content[0].Text), r.Content[1:]
 }
 
 // noise defines a class of pictures of one row of noise.
@@ -185,7 +185,7 @@ plt.get_fignums = lambda: []  # they stay open
 // The floor is a server without. Aim: 1.0x.
 func BenchmarkExecuteAfterPictures(b *testing.B) {
 	s, floor := startServer(b), startServer(b)
-	for _, each := range []*server{s, floor} {
+	for _, each := range []*started{s, floor} {
 		each.blocks(noise)
 	}
 	for range 50 {

@@ -10,10 +10,10 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
-	"asyncrepl/internal/httpserver"
-	"asyncrepl/internal/listener"
-	"asyncrepl/internal/peer"
-	"asyncrepl/internal/tokens"
+	"asyncrepl/internal/mcp/httpserver"
+	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/serve/peer"
+	"asyncrepl/internal/serve/tokens"
 )
 
 // Doors are the settings that decide who may connect over HTTP. The rules: whoever connects can run

@@ -46,7 +46,7 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	tokens := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path)
 	socket := serveWith(t, "-listen", "unix:"+path, "-tokens", file.path)
 	socket.url()
-	host := func(s *server) string { return strings.TrimSuffix(strings.TrimPrefix(s.url(), "http://"), "/mcp") }
+	host := func(s *started) string { return strings.TrimSuffix(strings.TrimPrefix(s.url(), "http://"), "/mcp") }
 
 	check := func(want int, url, token string, over *http.Transport) {
 		t.Helper()

@@ -20,13 +20,13 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/tokens"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/serve/tokens"
+	"asyncrepl/internal/test/polltest"
 )
 
 // serveWith starts a server of many.
-func serveWith(t testing.TB, args ...string) *server {
+func serveWith(t testing.TB, args ...string) *started {
 	t.Helper()
 	overStdio(t, "the test has clients of its own")
 	s := prepare(t)
@@ -79,7 +79,7 @@ func TestTokenIsNeededAndChoosesTheTenant(t *testing.T) {
 	file := newTokens(t, "alice", "bob")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants")
 	url := s.url()
-	alice, bob := client(t, url, file.tokens["alice"]), client(t, url, file.tokens["bob"])
+	alice, bob := newerClient(t, url, file.tokens["alice"]), newerClient(t, url, file.tokens["bob"])
 	ran := alice.do("execute_command_async", "command", "pwd", "wait_seconds", 60)
 	id := ran.Header("Job ID")
 	if want := filepath.Join(s.dir, "alice"); !strings.Contains(string(ran), want) {
@@ -122,7 +122,7 @@ func TestTokenIsNeededAndChoosesTheTenant(t *testing.T) {
 }
 
 // hangUp asks a server to reread its files, and waits until its log says text once more.
-func (s *server) hangUp(text string) {
+func (s *started) hangUp(text string) {
 	s.t.Helper()
 	before := strings.Count(s.log.String(), text)
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -164,12 +164,12 @@ func TestRemovedTokenEndsItsStreams(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	var waiting []*mcpclient.Pending // in either era
-	older := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Older, Token: file.tokens["alice"]})
+	var waiting []*client.Pending // in either era
+	older := client.NewHTTP(client.HTTP{URL: url, Version: client.Older, Token: file.tokens["alice"]})
 	if err := older.Initialize(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*mcpclient.Client{older, client(t, url, file.tokens["alice"]).Client} {
+	for _, c := range []*client.Client{older, newerClient(t, url, file.tokens["alice"]).Client} {
 		call, err := c.Start("execute_command_async", map[string]any{"command": "sleep 300", "wait_seconds": 100})
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestRemovedTokenEndsItsStreams(t *testing.T) {
 		waiting = append(waiting, call)
 	}
 	running := func() int {
-		return strings.Count(string(client(t, url, file.tokens["alice"]).do("list_jobs", "status", "running")), "sleep 300")
+		return strings.Count(string(newerClient(t, url, file.tokens["alice"]).do("list_jobs", "status", "running")), "sleep 300")
 	}
 	polltest.Until(t, "the jobs to run", func() bool { return running() == len(waiting) })
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // trees are commands that start processes of every kind that is hard to find again. They print "pid
@@ -38,13 +38,13 @@ if (pid := os.fork()) == 0:
 print(f"pid {pid}.")`
 
 // plant starts all trees and returns the pids of their processes.
-func plant(t *testing.T, s *server) (pids []int) {
+func plant(t *testing.T, s *started) (pids []int) {
 	t.Helper()
 	return plantSome(t, s, slices.Collect(maps.Keys(trees))...)
 }
 
 // plantSome starts the named trees and those of Python and returns the pids of their processes.
-func plantSome(t *testing.T, s *server, names ...string) (pids []int) {
+func plantSome(t *testing.T, s *started, names ...string) (pids []int) {
 	t.Helper()
 	var ids []string
 	for _, name := range names {
@@ -79,13 +79,13 @@ func gone(t *testing.T, pids []int) {
 }
 
 func TestNothingOutlivesTheServer(t *testing.T) {
-	for name, end := range map[string]func(s *server){
-		"end of input": func(s *server) { s.stdin.Close() },
-		"SIGTERM":      func(s *server) { s.cmd.Process.Signal(syscall.SIGTERM) },
-		"SIGINT":       func(s *server) { s.cmd.Process.Signal(syscall.SIGINT) },
-		"SIGHUP":       func(s *server) { s.cmd.Process.Signal(syscall.SIGHUP) },
-		"SIGKILL":      func(s *server) { s.cmd.Process.Signal(syscall.SIGKILL) },
-		"closed stdout": func(s *server) {
+	for name, end := range map[string]func(s *started){
+		"end of input": func(s *started) { s.stdin.Close() },
+		"SIGTERM":      func(s *started) { s.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":       func(s *started) { s.cmd.Process.Signal(syscall.SIGINT) },
+		"SIGHUP":       func(s *started) { s.cmd.Process.Signal(syscall.SIGHUP) },
+		"SIGKILL":      func(s *started) { s.cmd.Process.Signal(syscall.SIGKILL) },
+		"closed stdout": func(s *started) {
 			s.out.Close()
 			io.WriteString(s.stdin, toListTools)
 		},
@@ -113,7 +113,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	overStdio(t, "there is no end of input")
 	t.Parallel()
 	s := startServer(t)
-	r := make(chan mcpclient.Reply, 1)
+	r := make(chan client.Reply, 1)
 	go func() { // ends with its call
 		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "until [ -e go ]; do sleep 0.01; done; echo done", "wait_seconds", 60}))
 		if err != nil {
@@ -138,7 +138,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	r := make(chan mcpclient.Reply, 1)
+	r := make(chan client.Reply, 1)
 	go func() { // ends with its call
 		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
 		if err != nil {
@@ -172,9 +172,9 @@ func TestOutputClosedFromTheStart(t *testing.T) {
 
 // When the server ends, an idle session writes its buffered output and runs its atexit handlers.
 func TestEndLetsPythonExit(t *testing.T) {
-	for name, end := range map[string]func(s *server){
-		"end of input": func(s *server) { s.stdin.Close() },
-		"SIGTERM":      func(s *server) { s.cmd.Process.Signal(syscall.SIGTERM) },
+	for name, end := range map[string]func(s *started){
+		"end of input": func(s *started) { s.stdin.Close() },
+		"SIGTERM":      func(s *started) { s.cmd.Process.Signal(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "end of input" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/release/wheel"
 )
 
 // otherPython returns an interpreter that can be used and is of another version than realPython,
@@ -38,7 +38,7 @@ func otherPython(t *testing.T) (python, version string) {
 }
 
 // python runs code in a session to its end.
-func (s *server) python(session, code string) (status, result string) {
+func (s *started) python(session, code string) (status, result string) {
 	s.t.Helper()
 	r := s.end(s.do("execute_python", "code", code, "session", session).Header("Job ID"))
 	return r.Header("Status"), strings.TrimSuffix(r.Section("RESULT"), "\n")
@@ -94,7 +94,7 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 
 // makeLab makes the session "lab" with a Python, an environment and a package of its own, for which
 // its first job waits.
-func (s *server) makeLab(python, version string) {
+func (s *started) makeLab(python, version string) {
 	s.t.Helper()
 	r := s.do("create_session", "name", "lab", "python", python, "venv", "own", "packages", "./spam-1.0-py3-none-any.whl")
 	if r.Header("Session") != "new" || !strings.Contains(string(r), "/.venvs/lab/bin/python (not made yet)") {
@@ -117,7 +117,7 @@ func (s *server) makeLab(python, version string) {
 
 // updateTwin updates a package in the environment of "lab" by its other session. The sessions there
 // that have imported it are named, and no other.
-func (s *server) updateTwin() {
+func (s *started) updateTwin() {
 	s.t.Helper()
 	r := s.end(s.do("install_package_async", "session", "twin", "package", "./spam-2.0-py3-none-any.whl").Header("Job ID"))
 	holds(s.t, r, "Status", "completed (installed spam 2.0 (was 1.0))")

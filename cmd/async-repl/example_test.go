@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // The program as a client uses it: started with pipes, spoken to in JSON-RPC, ended by closing its
@@ -28,7 +28,7 @@ func Example() {
 	server := exec.CommandContext(ctx, self, "-workdir", dir, "-state-dir", dir, "-python", "python3", "-grace", "60s")
 	server.Env = withoutSettings(os.Environ())
 	server.Stderr = os.Stderr
-	c, err := mcpclient.Launch(server)
+	c, err := client.Launch(server)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A fileRequest is a request for a file.
@@ -80,7 +80,7 @@ func TestFileIsSentUpWorkedOnAndFetchedBack(t *testing.T) {
 	if status, body := put(url+"data/numbers.txt", alice, "1\n2\n3\n").answer(t); status != http.StatusCreated {
 		t.Fatal(status, body)
 	}
-	if r := client(t, s.url(), alice).do("execute_python", "code", "s = sum(map(int, open('data/numbers.txt')))\nopen('sum.txt', 'w').write(str(s))", "wait_seconds", 60); r.Header("Status") != "completed" {
+	if r := newerClient(t, s.url(), alice).do("execute_python", "code", "s = sum(map(int, open('data/numbers.txt')))\nopen('sum.txt', 'w').write(str(s))", "wait_seconds", 60); r.Header("Status") != "completed" {
 		t.Error(r)
 	}
 	for name, c := range map[string]struct {
@@ -102,10 +102,10 @@ func TestFileIsSentUpWorkedOnAndFetchedBack(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if got := client(t, s.url(), bob).do("list_files"); !strings.Contains(string(got), "Entries: 0") {
+	if got := newerClient(t, s.url(), bob).do("list_files"); !strings.Contains(string(got), "Entries: 0") {
 		t.Errorf("bob sees %s", got)
 	}
-	if got := client(t, s.url(), bob).refused("read_file", "path", filepath.Join(s.dir, "alice", "sum.txt")); !strings.Contains(got, "out of the workspace") {
+	if got := newerClient(t, s.url(), bob).refused("read_file", "path", filepath.Join(s.dir, "alice", "sum.txt")); !strings.Contains(got, "out of the workspace") {
 		t.Errorf("bob reads %s", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestWorkspaceReplacedByALink(t *testing.T) {
 	if status, body := put(url+"secret", bob, "bob's").answer(t); status != http.StatusCreated {
 		t.Fatal(status, body)
 	}
-	c := client(t, s.url(), alice)
+	c := newerClient(t, s.url(), alice)
 	if r := c.do("execute_python", "code", "import os\nw = os.getcwd()\nos.rename(w, w + '.old')\nos.symlink('bob', w)", "wait_seconds", 60); r.Header("Status") != "completed" {
 		t.Fatal(r)
 	}
@@ -133,7 +133,7 @@ func TestWorkspaceReplacedByALink(t *testing.T) {
 	for tool, args := range map[string][]any{
 		"read_file": {"path", "secret"}, "write_file": {"path", "owned", "content", "x"}, "list_files": nil, "export_session": {"path", "owned.py"},
 	} {
-		if got := client(t, s.url(), alice).refused(tool, args...); !strings.Contains(got, why) {
+		if got := newerClient(t, s.url(), alice).refused(tool, args...); !strings.Contains(got, why) {
 			t.Errorf("%s: %s", tool, got)
 		}
 	}
@@ -189,7 +189,7 @@ func TestRemovedTokenEndsAnUpload(t *testing.T) {
 }
 
 // hasOpen reports whether the server has a file below dir open, with a name or without.
-func (s *server) hasOpen(t *testing.T, dir string) bool {
+func (s *started) hasOpen(t *testing.T, dir string) bool {
 	fds := fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)
 	list, err := os.ReadDir(fds)
 	if err != nil {
@@ -218,7 +218,7 @@ func TestFilesOnAFullDisk(t *testing.T) {
 	if status, body := put(filesOf(url)+"new/f", "", large).answer(t); status != http.StatusInsufficientStorage || !strings.Contains(body, "the disk or the quota is full") {
 		t.Errorf("%d %s", status, body)
 	}
-	c := client(t, url, "")
+	c := newerClient(t, url, "")
 	if got := c.refused("write_file", "path", "new/f", "content", large); !strings.Contains(got, "Writing new/f: the disk or the quota is full") {
 		t.Error(got)
 	}

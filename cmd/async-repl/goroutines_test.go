@@ -22,32 +22,32 @@ var goroutines = map[string][]string{
 	"internal/engine/leave.go":   {"the end of a tenant that left"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
-	"internal/httpserver/sessions.go": {"one per MCP session over HTTP"},
+	"internal/mcp/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},
 
-	"internal/mcpclient/client.go": {"the reader of a client"},
-	"internal/mcpclient/http.go":   {"a request of a client over HTTP"},
+	"internal/mcp/client/client.go": {"the reader of a client"},
+	"internal/mcp/client/http.go":   {"a request of a client over HTTP"},
 
-	"internal/conditions/conditions.go": {"one per awaited job"},
-	"internal/conditions/watch.go":      {"one per awaited job", "the wait for a job's next output"},
+	"internal/reply/conditions/conditions.go": {"one per awaited job"},
+	"internal/reply/conditions/watch.go":      {"one per awaited job", "the wait for a job's next output"},
 
-	"internal/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},
+	"internal/mcp/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},
 
 	"internal/process/reaper.go": {"the scan for orphans"},
 	"internal/process/guard.go":  {"the waiter of a child, and of the guard"},
 	"internal/process/start.go":  {"the waiter of a child, and of the guard"},
 
-	"internal/pystack/stack.go": {"a look at a Python stack"},
+	"internal/kernel/pystack/stack.go": {"a look at a Python stack"},
 
-	"internal/pump/pump.go": {"a pump per open pipe or terminal"},
+	"internal/terminal/pump/pump.go": {"a pump per open pipe or terminal"},
 
-	"internal/queries/queries.go": {"the answers to queries of a terminal"},
-	"internal/tty/typist.go":      {"the typing of keys one at a time"},
+	"internal/terminal/queries/queries.go": {"the answers to queries of a terminal"},
+	"internal/terminal/tty/typist.go":      {"the typing of keys one at a time"},
 
-	"internal/listening/tree.go":  {"the poller of listening ports"},
-	"internal/waiting/poller.go":  {"the poller of all sleeping watchers"},
-	"internal/waiting/watcher.go": {"the watcher of a terminal or a standard input"},
+	"internal/kernel/listening/tree.go":    {"the poller of listening ports"},
+	"internal/terminal/waiting/poller.go":  {"the poller of all sleeping watchers"},
+	"internal/terminal/waiting/watcher.go": {"the watcher of a terminal or a standard input"},
 
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A wire is a connection to a server over which a test writes what it likes.
@@ -77,7 +77,7 @@ func TestHostileRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := s.url()
-	good := client(t, url, "")
+	good := newerClient(t, url, "")
 	good.do("list_jobs")
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(hello))
 	cases := map[string]struct {
@@ -174,7 +174,7 @@ func getFile(path string) string {
 }
 
 // secured starts a server with TLS, and so with HTTP/2.
-func secured(t testing.TB) (*server, string, *server) {
+func secured(t testing.TB) (*started, string, *started) {
 	t.Helper()
 	cert, key := certificate(t, t.TempDir(), 1, time.Now().Add(time.Hour))
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-tls-cert", cert, "-tls-key", key)
@@ -290,7 +290,7 @@ func TestLoadHostileHTTP2(t *testing.T) {
 }
 
 // descriptors returns how many the server has open.
-func (s *server) descriptors() int {
+func (s *started) descriptors() int {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 	if err != nil {
 		s.t.Skip(err)

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // A hostile client writes and reads whatever it likes. The test checks the answers line by line.
 type hostile struct {
-	*server
+	*started
 	t     *testing.T
 	lines *bufio.Reader
 }
@@ -241,7 +241,7 @@ func TestLoadClientThatReadsNothing(t *testing.T) {
 			o, _ := h.answer(`"flood"`)
 			h.appears("flooded", "done")
 			for i := range 40 { // 2 MB of answers: those that do not fit into the queue wait
-				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", mcpclient.Reply(o.text).Header("Job ID"), "cursor", 0, "max_chars", 45000))
+				h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", client.Reply(o.text).Header("Job ID"), "cursor", 0, "max_chars", 45000))
 			}
 			// Calls take effect in order: when this one does, the others have.
 			h.say(toolCall(`"last"`, "execute_command_async", "command", "echo on > went", "wait_seconds", 0))
@@ -367,12 +367,12 @@ func TestManyCallsInFlight(t *testing.T) {
 	h := newHostile(t)
 	h.say(toolCall(`"ask"`, "execute_command_async", "command", "read -r x; echo got $x", "wait_seconds", 60))
 	o, _ := h.answer(`"ask"`)
-	id := mcpclient.Reply(o.text).Header("Job ID")
+	id := client.Reply(o.text).Header("Job ID")
 	h.say(toolCall(`"go"`, "send_command_input", "job_id", id, "text", "", "wait_seconds", 0))
 	h.answer(`"go"`)
 	h.say(toolCall(`"other"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
 	o, _ = h.answer(`"other"`)
-	other := mcpclient.Reply(o.text).Header("Job ID")
+	other := client.Reply(o.text).Header("Job ID")
 	h.appears("pid", "\n")
 	const calls = 200
 	for i := range calls {

@@ -12,10 +12,10 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
-	"asyncrepl/internal/fileserver"
-	"asyncrepl/internal/httpserver"
-	"asyncrepl/internal/listener"
-	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/files/fileserver"
+	"asyncrepl/internal/mcp/httpserver"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/serve/listener"
 )
 
 // answerTime is how long calls in flight have for their answers after a signal, and endTime how long
@@ -59,7 +59,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	}
 	config := httpserver.Config{
 		New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL,
-		Ready: tenants.Ready, Observe: watch.observe(), Tools: mcpserver.ToolNames(), Log: set.Log,
+		Ready: tenants.Ready, Observe: watch.observe(), Tools: server.ToolNames(), Log: set.Log,
 	}
 	if err := k.guard(&config, at.Addr()); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 		}
 		config := s.connection(eng)
 		config.Files, config.PictureWait = store, pictureWait
-		return mcpserver.New(ctx, config, eng.Scope(s.client()))
+		return server.New(ctx, config, eng.Scope(s.client()))
 	}
 }
 
@@ -127,7 +127,7 @@ const pictureWait = 2 * time.Second
 // filesOver returns a function that makes the handler of a tenant's files, or nil if the tools for
 // them are not offered either.
 func (s *settings) filesOver(k *keys, store *files.Store) func(httpserver.Caller) httpserver.Handler {
-	if !slices.Contains(s.toolsets, mcpserver.FilesToolset) {
+	if !slices.Contains(s.toolsets, server.FilesToolset) {
 		return nil
 	}
 	return func(c httpserver.Caller) httpserver.Handler {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // floorOverHTTP is the value of playFloor that has the floor serve both eras over HTTP.
@@ -31,7 +31,7 @@ func serveFloorOverHTTP(s *mcp.Server) error {
 	}
 	fmt.Fprintf(os.Stderr, "serving MCP at http://%s/mcp\n", l.Addr())
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Mcp-Protocol-Version") >= mcpclient.Newer {
+		if r.Header.Get("Mcp-Protocol-Version") >= client.Newer {
 			newer.ServeHTTP(w, r)
 		} else {
 			older.ServeHTTP(w, r)
@@ -53,12 +53,12 @@ func wait(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, e
 }
 
 // pairOverHTTP starts a server and its floor, both over HTTP.
-func pairOverHTTP(b *testing.B, version string) (ours, floor *server) {
+func pairOverHTTP(b *testing.B, version string) (ours, floor *started) {
 	ours, floor = prepare(b, "REPL_PYTHON="+realPython()), prepare(b, playFloor+"="+floorOverHTTP)
 	ours.cmd.Args = append(ours.cmd.Args, "-listen", "127.0.0.1:0")
-	for _, s := range []*server{ours, floor} {
+	for _, s := range []*started{ours, floor} {
 		s.begin()
-		s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
 		if err := s.Initialize(s.ctx()); err != nil {
 			b.Fatalf("%v\n%s", err, s.log)
 		}
@@ -67,8 +67,8 @@ func pairOverHTTP(b *testing.B, version string) (ours, floor *server) {
 }
 
 // inEachEra runs a benchmark in both eras.
-func inEachEra(b *testing.B, run func(b *testing.B, ours, floor *server)) {
-	for _, version := range []string{mcpclient.Older, mcpclient.Newer} {
+func inEachEra(b *testing.B, run func(b *testing.B, ours, floor *started)) {
+	for _, version := range []string{client.Older, client.Newer} {
 		b.Run(version, func(b *testing.B) {
 			ours, floor := pairOverHTTP(b, version)
 			run(b, ours, floor)
@@ -78,14 +78,14 @@ func inEachEra(b *testing.B, run func(b *testing.B, ours, floor *server)) {
 
 // Aim: 1.3x the SDK's echo, in each era.
 func BenchmarkListOverHTTP(b *testing.B) {
-	inEachEra(b, func(b *testing.B, ours, floor *server) {
+	inEachEra(b, func(b *testing.B, ours, floor *started) {
 		comparePaired(b, func() { ours.do("list_jobs") }, func() { floor.do("echo") })
 	})
 }
 
 // Aim: 2.0x the SDK's echo, as the lower quartile of paired blocks.
 func BenchmarkExecuteOverHTTP(b *testing.B) {
-	inEachEra(b, func(b *testing.B, ours, floor *server) {
+	inEachEra(b, func(b *testing.B, ours, floor *started) {
 		ours.do("execute_python", "code", "x=1") // the session starts with its first job
 		comparePaired(b, func() { ours.do("execute_python", "code", "x=1") }, func() { floor.do("echo") })
 	})
@@ -94,8 +94,8 @@ func BenchmarkExecuteOverHTTP(b *testing.B) {
 // Aim: 0.8x the calls a second of the SDK's echo, on 16 connections.
 func BenchmarkManyConnections(b *testing.B) {
 	const connections, callsOfEach = 16, 100
-	inEachEra(b, func(b *testing.B, ours, floor *server) {
-		rate := func(s *server, tool string) float64 {
+	inEachEra(b, func(b *testing.B, ours, floor *started) {
+		rate := func(s *started, tool string) float64 {
 			begin := time.Now()
 			var group sync.WaitGroup
 			for range connections {
@@ -130,9 +130,9 @@ func BenchmarkManyConnections(b *testing.B) {
 // 1.3x that of the SDK's server under the same.
 func BenchmarkThousandWaits(b *testing.B) {
 	const waits, seconds = 1000, 3
-	inEachEra(b, func(b *testing.B, ours, floor *server) {
+	inEachEra(b, func(b *testing.B, ours, floor *started) {
 		id := ours.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
-		last := func(s *server, tool string, args ...any) time.Duration {
+		last := func(s *started, tool string, args ...any) time.Duration {
 			begin := time.Now()
 			var group sync.WaitGroup
 			for range waits {

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // TestServe: one server answers clients of both eras over HTTP, which see the same jobs, and ends
@@ -51,7 +51,7 @@ func TestServe(t *testing.T) {
 }
 
 // url returns where a server that serves HTTP does so. It waits until it does.
-func (s *server) url() (url string) {
+func (s *started) url() (url string) {
 	s.t.Helper()
 	polltest.Until(s.t, "the address of the server", func() bool {
 		_, rest, _ := strings.Cut(s.log.String(), "serving MCP at ")
@@ -91,12 +91,12 @@ func post(t testing.TB, url string, header map[string]string, message string) (h
 
 // sleepInBothEras makes a call in each era that waits for a program, and returns the calls and the
 // pids of the programs when their jobs run.
-func sleepInBothEras(t *testing.T, s *server) (calls []*mcpclient.Pending, pids []int) {
+func sleepInBothEras(t *testing.T, s *started) (calls []*client.Pending, pids []int) {
 	t.Helper()
 	url := s.url()
-	var c *mcpclient.Client
-	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
-		c = mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: version})
+	var c *client.Client
+	for _, version := range []string{client.Newer, client.Older} {
+		c = client.NewHTTP(client.HTTP{URL: url, Version: version})
 		if err := c.Initialize(s.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func sleepInBothEras(t *testing.T, s *server) (calls []*mcpclient.Pending, pids 
 		}
 		calls = append(calls, call)
 	}
-	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
+	for _, version := range []string{client.Newer, client.Older} {
 		var pid int
 		polltest.Check(t, func() error {
 			text, err := os.ReadFile(filepath.Join(s.dir, version))
@@ -161,8 +161,8 @@ func TestShutdownAnswers(t *testing.T) {
 func TestCancelledCallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, "-listen", "127.0.0.1:0")
-	for _, version := range []string{mcpclient.Newer, mcpclient.Older} {
-		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+	for _, version := range []string{client.Newer, client.Older} {
+		c := client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
 		if err := c.Initialize(s.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -212,8 +212,8 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s := serveWith(t, "-listen", "127.0.0.1:0")
 	url := s.url()
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
-	newer := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Transport: transport})
-	call := func(c *mcpclient.Client, n int) error {
+	newer := client.NewHTTP(client.HTTP{URL: url, Version: client.Newer, Transport: transport})
+	call := func(c *client.Client, n int) error {
 		for range n {
 			if _, err := c.Call(s.ctx(), "list_jobs", nil); err != nil {
 				return err
@@ -235,7 +235,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 	clients.Go(func() error { // joined below; ends with its calls
 		for range 1000 {
-			older := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Older, Transport: transport})
+			older := client.NewHTTP(client.HTTP{URL: url, Version: client.Older, Transport: transport})
 			if err := older.Initialize(s.ctx()); err != nil {
 				return err
 			}

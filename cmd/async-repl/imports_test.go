@@ -5,180 +5,66 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/test/readmetest"
 )
 
 const module = "asyncrepl/"
 
-// A rule limits the imports of the packages below a directory, and says why.
-type rule struct {
-	dir    string
-	may    []string // allowed packages of this module, without those below them
-	errors []string // allowed packages of this module, but only their Err variables
-	not    []string // forbidden packages of other modules and the standard library, with all below them
-	why    string
+// floors are the rooms of the house, from the bottom up. A package imports packages of its own room
+// and of the floors below. Rooms on the same floor do not know each other.
+var floors = [][]string{
+	{"internal/output", "internal/release"},
+	{"internal/kernel", "internal/text"},
+	{"internal/files", "internal/serve", "internal/terminal"},
+	{"internal/process"},
+	{"jobs"},
+	{"internal/runner"},
+	{"internal/reply", "pkgmgr", "pyrepl", "shell"},
+	{"internal/notebook"},
+	{"internal/engine"},
+	{"internal/mcp"},
+	{"internal/demo"},
+	{"cmd"},
 }
 
-// The rules go from the bottom up. Each package needs one, so adding a package means deciding what
-// it can know.
-var rules = []rule{
-	{dir: "internal/escape", not: []string{"os", "net", "github.com"},
-		why: "a sequence is bytes, whoever reads it"},
-	{dir: "internal/view", may: []string{"internal/escape"}, not: []string{"os", "net", "github.com"},
-		why: "a view is bytes in, text out"},
-	{dir: "internal/screen", may: []string{"internal/view"}, not: []string{"os", "net"},
-		why: "a screen is bytes in, rows out, and the one place that knows the library that draws it"},
-	{dir: "internal/keys", may: []string{"internal/escape"}, not: []string{"os", "net", "github.com"},
-		why: "a key sends the same bytes to every terminal"},
-	{dir: "internal/snapshot", may: []string{"internal/output", "internal/screen", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "a screen is read from the log of a terminal of any kind"},
-	{dir: "internal/callstack", may: []string{"internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "a stack reads alike whatever language and program it is of"},
-	{dir: "internal/output", not: []string{"os/exec", "net", "github.com"},
-		why: "a log holds the output of jobs of any kind, and its file can be replaced without touching them"},
-	{dir: "internal/progress", may: []string{"internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "a progress bar reads alike in whatever output it stands"},
-	{dir: "internal/lines", may: []string{"internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "lines are read alike by whoever looks for something in them"},
-	{dir: "internal/findings", may: []string{"internal/lines", "internal/output", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "an error looks alike in whatever output it stands"},
-	{dir: "internal/ladder", not: []string{"os", "net", "github.com"},
-		why: "jobs and processes share the words of the ladder and know nothing else of each other"},
-	{dir: "internal/procfs", not: []string{"os/exec", "net", "github.com"},
-		why: "the kernel shows every reader the same facts about a process"},
-	{dir: "internal/sockdiag", not: []string{"os/exec", "net/http", "github.com"},
-		why: "the kernel's account of sockets is read in one place, for every use"},
-	{dir: "internal/pump", not: []string{"os/exec", "net", "github.com"},
-		why: "a pump reads pipes and terminals alike and knows nothing about the bytes"},
-	{dir: "internal/guard", may: []string{"internal/cgroup", "internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "the guard needs only its pipe and the kernel, because everything else may have failed"},
-	{dir: "internal/tty", may: []string{"internal/procfs"}, not: []string{"os/exec", "net"},
-		why: "a terminal serves worker and shell alike, and knows neither of them, nor its watcher"},
-	{dir: "internal/stdin", may: []string{"internal/pump"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a pipe takes input alike, whatever program reads it, and does not know its watcher"},
-	{dir: "internal/queries", may: []string{"internal/escape", "internal/output", "internal/snapshot", "internal/tty"}, not: []string{"os", "net", "github.com"},
-		why: "a terminal answers alike, whatever job it is of"},
-	{dir: "internal/threads", may: []string{"internal/procfs", "internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
-		why: "the kernel shows what a thread waits for, whatever the reader makes of it"},
-	{dir: "internal/waiting", may: []string{"internal/procfs", "internal/stdin", "internal/threads", "internal/tty"}, not: []string{"os/exec", "net", "github.com"},
-		why: "the kernel and the terminal show whether a program waits, for jobs of any kind"},
-	{dir: "internal/listening", may: []string{"internal/procfs", "internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
-		why: "the kernel shows which processes listen, for jobs of any kind"},
-	{dir: "internal/pystack", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a stack is read from the memory of a process, whatever the process is for"},
-	{dir: "internal/child", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a child is one process; the tree that grows from it belongs to package process"},
-	{dir: "internal/cgroup", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a control group takes any process, and ends none"},
-	{dir: "internal/oom", not: []string{"os", "os/exec", "net", "github.com"},
-		why: "a counter only compares the kernel's counts"},
-	{dir: "internal/signals", may: []string{"internal/procfs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "a signal goes to processes that a caller has found, whatever they belong to"},
-	{dir: "internal/procset", may: []string{"internal/ladder", "internal/procfs", "internal/signals"}, not: []string{"os", "net", "github.com"},
-		why: "a set of processes is ended alike, whatever a scan finds them by"},
-	{dir: "internal/process", may: []string{"internal/cgroup", "internal/child", "internal/guard", "internal/ladder", "internal/oom", "internal/procfs", "internal/procset", "internal/signals", "internal/tty"}, not: []string{"net", "github.com"},
-		why: "processes of every kind are ended in one place"},
-
-	{dir: "internal/changes", not: []string{"os/exec", "net", "github.com"},
-		why: "the file system shows what has changed, whatever has changed it"},
-
-	{dir: "jobs", may: []string{"internal/callstack", "internal/keys", "internal/ladder", "internal/output"}, not: []string{"os/exec", "net"},
-		why: "the life of a job is tested without processes, and holds for jobs of any kind"},
-	{dir: "internal/display", may: []string{"internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "what a job shows is hostile data from any runner: its limits are kept in one place, and nothing decodes it"},
-	{dir: "internal/runner", may: []string{"internal/changes", "internal/ladder", "internal/listening", "internal/process", "internal/procfs", "internal/pump", "internal/queries", "internal/threads", "internal/tty", "internal/waiting", "internal/output", "internal/view", "jobs"}, not: []string{"os/exec", "net"},
-		why: "code that the runners share knows none of them, no Python and no protocol"},
-	{dir: "pyrepl/worker", may: runnersMay, not: []string{"net/http", "os/exec"},
-		why: "a worker is one process and knows nothing of sessions"},
-	{dir: "pyrepl/checkpoint", not: []string{"os", "net", "github.com"},
-		why: "which checkpoints are kept is tested without processes"},
-	{dir: "pyrepl", may: append([]string{"pyrepl/checkpoint", "pyrepl/worker"}, runnersMay...), not: []string{"net/http", "os/exec"},
-		why: "runners know no protocol and not one another"},
-	{dir: "shell", may: runnersMay, not: []string{"net", "os/exec"},
-		why: "runners know no protocol and not one another"},
-	{dir: "pkgmgr/installer", may: []string{"internal/runner"}, not: []string{"os/exec", "net/http", "github.com"},
-		why: "what pip and uv read and print depends on nothing but the width of their terminal"},
-	{dir: "pkgmgr", may: append(runnersMay, "pkgmgr/installer"), not: []string{"net/http", "os/exec"},
-		why: "runners know no protocol and not one another; the network is the installer's business"},
-
-	{dir: "internal/hints", may: []string{"jobs"}, errors: []string{"internal/keys", "internal/tty"}, not: []string{"os", "net", "github.com"},
-		why: "a hint depends on what failed and on nothing else"},
-	{dir: "internal/report", may: []string{"internal/hints", "internal/callstack", "internal/display", "internal/findings", "internal/output", "internal/progress", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "a job reads alike through MCP, on the command line, in the browser and on disk, however it runs"},
-	{dir: "internal/overview", may: []string{"internal/output", "internal/report", "internal/view", "jobs"}, not: []string{"os/exec", "net", "github.com"},
-		why: "the state of a server reads alike in every front end"},
-	{dir: "internal/notebook", not: []string{"os/exec", "net", "github.com"},
-		why: "a notebook is a file of cells, whoever ran them"},
-	{dir: "internal/export", may: []string{"internal/display", "internal/files", "internal/notebook", "internal/output", "internal/view", "jobs", "pyrepl"}, not: []string{"os/exec", "net", "github.com"},
-		why: "an export reads what sessions and jobs keep, and starts nothing"},
-	{dir: "internal/engine", may: []string{"internal/cgroup", "internal/output", "internal/overview", "internal/process", "internal/pystack", "internal/tty", "internal/waiting", "jobs", "pkgmgr", "pyrepl", "shell"}, not: []string{"os/exec", "net", "github.com"},
-		why: "an engine serves front ends of any protocol, and may run in a process apart from them"},
-	{dir: "internal/variables", may: []string{"internal/engine", "internal/report", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "variables read alike in every front end"},
-	{dir: "internal/search", may: []string{"internal/lines", "internal/output", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "output is searched alike in every front end"},
-	{dir: "internal/conditions", may: []string{"internal/arguments", "internal/lines", "internal/output", "internal/report", "internal/search", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "jobs are waited for alike in every front end, however they run"},
-	{dir: "internal/refusal", may: []string{"internal/arguments", "internal/engine", "internal/hints", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "the packages below know no tools, and every front end says in the same words what helps"},
-	{dir: "internal/rawjson", not: []string{"os", "net", "github.com"},
-		why: "bytes in, bytes out"},
-	{dir: "internal/arguments", may: []string{"internal/keys", "internal/rawjson", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com/modelcontextprotocol"},
-		why: "arguments are checked alike for every front end, before a tool runs"},
-	{dir: "internal/resource", may: []string{"internal/arguments", "internal/output", "internal/report", "internal/snapshot", "internal/view", "jobs"}, not: []string{"os", "net/http", "github.com"},
-		why: "programs read the same of a job through every front end"},
-	{dir: "internal/news", may: []string{"internal/progress", "internal/report", "internal/view", "jobs"}, not: []string{"os", "net", "github.com"},
-		why: "every reply announces the end of a job in the same words"},
-	{dir: "internal/delivery", may: []string{"internal/news", "internal/report"}, not: []string{"os", "net"},
-		why: "replies are delivered alike, whatever tool they are from"},
-	{dir: "internal/files", may: []string{"internal/view"}, not: []string{"os/exec", "net", "github.com"},
-		why: "what may be read and written is decided in one place, for every front end"},
-	{dir: "internal/fileserver", may: []string{"internal/files"}, not: []string{"os/exec", "github.com"},
-		why: "HTTP gets at the same files as the tools, through the same package"},
-	{dir: "internal/filetools", may: []string{"internal/arguments", "internal/display", "internal/files", "internal/report", "internal/view"}, not: []string{"os", "net", "github.com"},
-		why: "files read alike through every front end"},
-	{dir: "internal/stdio", may: []string{"internal/delivery", "internal/rawjson"}, not: []string{"os", "net"},
-		why: "a transport carries messages over a stream and does not know what they mean"},
-	{dir: "internal/mcpserver", may: []string{"internal/arguments", "internal/conditions", "internal/delivery", "internal/engine", "internal/export", "internal/files", "internal/filetools", "internal/news", "internal/output", "internal/overview", "internal/rawjson", "internal/refusal", "internal/report", "internal/resource", "internal/search", "internal/variables", "internal/view", "jobs"}, not: []string{"os/exec", "net/http"},
-		why: "tools start nothing themselves and do not know how jobs run; what helps after an error is said by package refusal"},
-	{dir: "internal/metrics", may: []string{"internal/procfs"}, not: []string{"os/exec", "github.com"},
-		why: "requests and jobs are counted alike whatever the protocol is"},
-	{dir: "internal/httpserver", may: []string{"internal/delivery", "internal/metrics"}, not: []string{"os", "github.com/creack"},
-		why: "a transport carries messages and does not know what they mean; tests can serve another server through it"},
-	{dir: "internal/mcpclient", not: []string{"github.com"},
-		why: "a client knows only the protocol, as the clients of others do"},
-	{dir: "internal/listener", not: []string{"os/exec", "net/http", "github.com"},
-		why: "a socket is opened alike for every protocol"},
-	{dir: "internal/peer", may: []string{"internal/sockdiag"}, not: []string{"os/exec", "net/http", "github.com"},
-		why: "the kernel says who has connected, whatever is spoken then"},
-	{dir: "internal/tokens", not: []string{"os/exec", "net", "github.com"},
-		why: "who a token belongs to depends on the file alone, however the token arrives"},
-	{dir: "internal/version", not: []string{"os", "net", "github.com"},
-		why: "the server and the wheel that carries it say the same version"},
-	{dir: "internal/wheel", not: []string{"os/exec", "net", "github.com"},
-		why: "a wheel is a file, whatever is in it"},
-	{dir: "internal/demo", may: []string{"internal/mcpclient", "internal/tokens", "internal/wheel"}, not: []string{"net", "github.com"},
-		why: "the demo uses the server as any client does: as a program"},
-	{dir: "cmd", may: []string{"internal/demo", "internal/engine", "internal/files", "internal/fileserver", "internal/guard", "internal/httpserver", "internal/listener", "internal/mcpserver", "internal/metrics", "internal/peer", "internal/stdio", "internal/tokens", "internal/tty", "internal/version", "internal/wheel", "pkgmgr"}, not: []string{"net"},
-		why: "main parses settings, connects the packages and decides what the end of input ends; the rest, the program pip included, belongs to other packages"},
+// libraries names the packages that import a library. No other package does.
+var libraries = []struct{ library, packages, why string }{
+	{"github.com/charmbracelet/x/vt", "internal/text/screen", "the emulator can be replaced in one place"},
+	{"github.com/creack/pty", "internal/terminal/tty", "terminals are opened in one place"},
+	{"github.com/modelcontextprotocol/go-sdk/mcp", "internal/mcp/delivery internal/mcp/httpserver internal/mcp/server internal/mcp/stdio",
+		"the library of the protocol can be replaced without touching jobs and replies"},
+	{"net/http", "cmd/async-repl internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/serve/metrics",
+		"jobs and replies do not depend on the transport"},
+	{"os/exec", "cmd/async-repl cmd/dist internal/demo internal/mcp/client", "package process starts every process of a job, so that none is left behind"},
 }
 
-// runnersMay are the packages that the runners may import.
-var runnersMay = []string{
-	"internal/callstack", "internal/cgroup", "internal/display", "internal/keys", "internal/ladder", "internal/listening", "internal/output", "internal/process", "internal/procfs", "internal/pump", "internal/pystack", "internal/queries", "internal/runner",
-	"internal/stdin", "internal/tty", "internal/view", "internal/waiting", "jobs",
+// bans are imports that the floors allow and that must not be. The importer stands for the packages
+// below it, too, and the imported package only for itself.
+var bans = []struct{ importer, imported, why string }{
+	{"internal/text", "os", "a view is bytes in, text out"},
+	{"internal/terminal/keys", "internal/terminal/tty", "a key sends the same bytes to every terminal"},
+	{"internal/process/guard", "internal/process", "the guard needs only its pipe and the kernel, because everything else may have failed"},
+	{"jobs", "os", "the life of a job is tested without files and processes"},
+	{"jobs", "internal/process", "a job shares the words of package ladder with processes, and nothing else"},
+	{"jobs", "internal/terminal/tty", "a job takes input, whether a terminal or a pipe gets it"},
+	{"internal/reply", "internal/process", "a reply reads alike through MCP, in a browser and from disk"},
+	{"internal/reply", "internal/runner", "a reply reads alike however the job runs"},
+	{"internal/mcp", "internal/process", "tools start and end nothing themselves"},
+	{"internal/mcp", "pyrepl", "tools know Python only through the engine, which may run in another process"},
+	{"internal/mcp", "shell", "tools know commands only through the engine"},
+	{"internal/mcp", "pkgmgr", "tools know packages only through the engine"},
+	{"internal/mcp/httpserver", "internal/mcp/server", "a transport does not know what messages mean; tests serve others through it"},
+	{"internal/mcp/stdio", "internal/mcp/server", "a transport does not know what messages mean"},
+	{"internal/mcp/client", "internal/mcp/server", "a client knows only the protocol, as others do"},
+	{"internal/demo", "internal/engine", "the demo uses the server as a program, as any client does"},
 }
-
-// speakMCP are the packages that may import the protocol's library, so that it can be replaced.
-var speakMCP = []string{"internal/delivery", "internal/httpserver", "internal/mcpserver", "internal/stdio"}
-
-const mcpLibrary = "github.com/modelcontextprotocol"
 
 // processWide are the names that stand for state of the whole process. No package below cmd uses
 // them: a connection gets everything that it can see in its scope.
@@ -229,48 +115,53 @@ func sources(t *testing.T, f func(path string, file *ast.File)) {
 // under reports whether path is dir or below it.
 func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-func TestImportRules(t *testing.T) {
-	ruled := make(map[string]bool)
-	sources(t, func(path string, file *ast.File) {
-		k := slices.IndexFunc(rules, func(r rule) bool { return under(path, r.dir) })
-		if k < 0 {
-			t.Errorf("%s is of a package that has no rule here", path)
-			return
+// floorOf returns the room of a package or of a file in one, and the number of its floor.
+func floorOf(path string) (room string, floor int) {
+	for i, rooms := range floors {
+		for _, room := range rooms {
+			if under(path, room) {
+				return room, i
+			}
 		}
-		ruled[rules[k].dir] = true
+	}
+	return "", -1
+}
+
+func TestImports(t *testing.T) {
+	used := make(map[string]bool)
+	sources(t, func(path string, file *ast.File) {
+		room, floor := floorOf(path)
+		if room == "" {
+			t.Errorf("%s is in no room: add its room to the floors", path)
+		}
+		used[room] = true
 		for _, spec := range file.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules[k].check(t, path, file, imported)
-			if under(imported, mcpLibrary) && !slices.ContainsFunc(speakMCP, func(dir string) bool { return under(path, dir) }) {
-				t.Errorf("%s imports %s: only %v speak the protocol, so that its library can be replaced", path, imported, speakMCP)
+			of, ours := strings.CutPrefix(imported, module)
+			if theirs, below := floorOf(of); ours && theirs != room && below >= floor {
+				t.Errorf("%s imports %s: imports go to a lower floor, or stay in their room", path, of)
+			}
+			for _, o := range libraries {
+				if imported == o.library && !slices.ContainsFunc(strings.Fields(o.packages), func(dir string) bool { return under(path, dir) }) {
+					t.Errorf("%s imports %s, as only %s may: %s", path, imported, o.packages, o.why)
+				}
+			}
+			for _, b := range bans {
+				if of == b.imported && under(path, b.importer) {
+					t.Errorf("%s imports %s: %s", path, of, b.why)
+				}
 			}
 		}
 	})
-	for _, r := range rules {
-		if !ruled[r.dir] {
-			t.Errorf("the rule for %s is about no package", r.dir)
-		}
-	}
-}
-
-// check checks one import of a file below the rule's directory.
-func (r rule) check(t *testing.T, path string, file *ast.File, imported string) {
-	of, ours := strings.CutPrefix(imported, module)
-	switch {
-	case ours && slices.Contains(r.errors, of):
-		name := of[strings.LastIndexByte(of, '/')+1:]
-		selectors(file, func(pkg, selected string) {
-			if pkg == name && !strings.HasPrefix(selected, "Err") {
-				t.Errorf("%s uses %s.%s, more than an error: %s", path, pkg, selected, r.why)
+	for _, rooms := range floors {
+		for _, room := range rooms {
+			if !used[room] {
+				t.Errorf("there is no room %s", room)
 			}
-		})
-	case ours && !slices.Contains(r.may, of):
-		t.Errorf("%s imports %s: %s", path, of, r.why)
-	case slices.ContainsFunc(r.not, func(not string) bool { return under(imported, not) }):
-		t.Errorf("%s imports %s: %s", path, imported, r.why)
+		}
 	}
 }
 
@@ -290,11 +181,9 @@ func selectors(file *ast.File, f func(x, name string)) {
 func TestDocsNameEveryPackage(t *testing.T) {
 	const page = "docs/how-it-works.md"
 	text := readmetest.Text(t, page)
-	for _, r := range rules {
-		name := r.dir
-		if name == "cmd" {
-			name = "cmd/async-repl"
-		}
+	packages := make(map[string]bool)
+	sources(t, func(file string, _ *ast.File) { packages[path.Dir(file)] = true })
+	for name := range packages {
 		if !strings.Contains(text, "\n| `"+name+"` | ") {
 			t.Errorf("the table of packages in %s has no row for %s", page, name)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/test/readmetest"
 )
 
 // A launch says how a client's configuration starts a server.

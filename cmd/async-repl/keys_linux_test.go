@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // A typist is a client that types into one job.
 type typist struct {
-	*server
+	*started
 	job   string
-	reply mcpclient.Reply // the last one
+	reply client.Reply // the last one
 }
 
 // typeInto starts a command that waits for input.
-func typeInto(t *testing.T, s *server, command string) *typist {
+func typeInto(t *testing.T, s *started, command string) *typist {
 	t.Helper()
 	program, _, _ := strings.Cut(command, " ")
 	if _, err := exec.LookPath(program); err != nil {
@@ -31,14 +31,14 @@ func typeInto(t *testing.T, s *server, command string) *typist {
 }
 
 // send sends input, and waits until the program waits again or the job ends.
-func (c *typist) send(args ...any) mcpclient.Reply {
+func (c *typist) send(args ...any) client.Reply {
 	c.t.Helper()
 	c.reply = c.do("send_command_input", append(args, "job_id", c.job, "wait_seconds", 60)...)
 	return c.reply
 }
 
 // press sends keys.
-func (c *typist) press(keys ...string) mcpclient.Reply {
+func (c *typist) press(keys ...string) client.Reply {
 	c.t.Helper()
 	return c.send("keys", keys)
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // pss returns the proportional set size of a process, in KiB.
@@ -145,7 +145,7 @@ func BenchmarkIdleServer(b *testing.B) {
 			for range jobs {
 				s.do("execute_command_async", "command", "printf %04000d 0; exec sleep 1000", "tty", tty, "wait_seconds", 0)
 			}
-			for last := mcpclient.Reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
+			for last := client.Reply(""); !strings.Contains(string(last), "running"); last = s.do("list_jobs", "limit", 1) {
 				if strings.Contains(string(last), "failed") {
 					b.Fatal(last)
 				}

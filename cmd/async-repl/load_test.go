@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -64,7 +64,7 @@ func quickJob(n int) quick {
 }
 
 // play starts the job, waits for its end and returns an error if a reply is wrong.
-func (q quick) play(ctx context.Context, c *mcpclient.Client) error {
+func (q quick) play(ctx context.Context, c *client.Client) error {
 	r, err := c.Call(ctx, q.tool, q.args)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ var floods = []struct {
 }
 
 // startFloods starts eight floods and returns their ids.
-func startFloods(t testing.TB, s *server) (ids []string) {
+func startFloods(t testing.TB, s *started) (ids []string) {
 	t.Helper()
 	for i := range 8 {
 		f := floods[i%len(floods)]
@@ -200,7 +200,7 @@ func TestLoadEightFloods(t *testing.T) {
 }
 
 // droppedIsTrue compares the number of dropped bytes in a reply with the number written.
-func droppedIsTrue(r mcpclient.Reply, limit int) error {
+func droppedIsTrue(r client.Reply, limit int) error {
 	end, err1 := strconv.Atoi(r.Header("Cursor"))
 	number, _, ok := strings.Cut(r.Header("Dropped"), " bytes")
 	gone, err2 := strconv.Atoi(strings.ReplaceAll(number, ",", ""))

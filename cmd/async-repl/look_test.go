@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pystack"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A status call shows where the code of a running Python job is, without asking the session. The

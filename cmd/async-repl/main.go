@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"asyncrepl/internal/guard"
+	"asyncrepl/internal/process/guard"
 )
 
 func main() {

@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"asyncrepl/internal/demo"
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pystack"
-	"asyncrepl/internal/tty"
-	"asyncrepl/internal/version"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/release/version"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 )
 
 // TestMain makes the test binary play the program if no argument asks for tests: server and guard
@@ -52,9 +52,9 @@ func TestMain(m *testing.M) {
 // patience bounds every wait: a test that runs into it has failed.
 const patience = polltest.Patience
 
-// A server is the program, started as by a client, and the client.
-type server struct {
-	*mcpclient.Client
+// A started is the program, started as by a client, with that client.
+type started struct {
+	*client.Client
 	t     testing.TB
 	cmd   *exec.Cmd
 	dir   string
@@ -69,7 +69,7 @@ type server struct {
 var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, http-older or http-newer")
 
 // httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
-var httpEras = map[string]string{"http-older": mcpclient.Older, "http-newer": mcpclient.Newer}
+var httpEras = map[string]string{"http-older": client.Older, "http-newer": client.Newer}
 
 // endsWithInput has a server over HTTP end with its standard input, which a real one does not read.
 // It then never outlives the test that started it.
@@ -85,7 +85,7 @@ func overStdio(t testing.TB, why string) {
 
 // startServer starts a server in a workspace of its own and opens a session. Python is used as it
 // is, which takes no time; a test of environments sets ownEnvironment.
-func startServer(t testing.TB, env ...string) *server {
+func startServer(t testing.TB, env ...string) *started {
 	t.Helper()
 	s := spawn(t, append([]string{"REPL_PYTHON=" + realPython()}, env...)...)
 	if err := s.Initialize(s.ctx()); err != nil {
@@ -98,7 +98,7 @@ func startServer(t testing.TB, env ...string) *server {
 const ownEnvironment = "REPL_PYTHON="
 
 // spawn starts a server and sends it nothing.
-func spawn(t testing.TB, env ...string) *server {
+func spawn(t testing.TB, env ...string) *started {
 	t.Helper()
 	s := prepare(t, env...)
 	s.connect()
@@ -106,7 +106,7 @@ func spawn(t testing.TB, env ...string) *server {
 }
 
 // startProcess starts a server without a client: the test itself writes and reads.
-func startProcess(t testing.TB, env ...string) *server {
+func startProcess(t testing.TB, env ...string) *started {
 	t.Helper()
 	overStdio(t, "the test writes and reads the stream itself")
 	s := prepare(t, env...)
@@ -115,13 +115,13 @@ func startProcess(t testing.TB, env ...string) *server {
 }
 
 // prepare returns a server that has not been started.
-func prepare(t testing.TB, env ...string) *server {
+func prepare(t testing.TB, env ...string) *started {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
+	s := &started{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
 	s.cmd = exec.Command(self)
 	s.cmd.Dir = s.dir
 	// A version manager takes longer to find an interpreter than the interpreter takes to start.
@@ -137,33 +137,33 @@ func prepare(t testing.TB, env ...string) *server {
 const toListTools = `{"jsonrpc":"2.0","id":1073741824,"method":"tools/list"}` + "\n"
 
 // connect starts the server, with a client.
-func (s *server) connect() {
+func (s *started) connect() {
 	s.t.Helper()
 	version, overHTTP := httpEras[*transport]
 	if !overHTTP {
 		s.start()
-		s.Client = mcpclient.New(s.out, s.stdin)
+		s.Client = client.New(s.out, s.stdin)
 		return
 	}
 	s.cmd.Args = append(s.cmd.Args, "-listen", "127.0.0.1:0")
 	s.start()
-	s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+	s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
 }
 
 // stop ends the server as its transport does: by the end of its input, or over HTTP, where no
 // client can end it, by SIGTERM.
-func (s *server) stop() { s.stdin.Close() }
+func (s *started) stop() { s.stdin.Close() }
 
 // begin starts the server without a client: the test itself reaches it, or expects that it ends.
 // Over another transport such a test would do the same again.
-func (s *server) begin() {
+func (s *started) begin() {
 	s.t.Helper()
 	overStdio(s.t, "the test does not use the transport of the others")
 	s.start()
 }
 
 // start starts the server.
-func (s *server) start() {
+func (s *started) start() {
 	t := s.t
 	t.Helper()
 	s.cmd.Env = append(s.cmd.Env, endsWithInput+"=1")
@@ -191,14 +191,14 @@ func (s *server) start() {
 	})
 }
 
-func (s *server) ctx() context.Context {
+func (s *started) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s.t.Cleanup(cancel)
 	return ctx
 }
 
 // do calls a tool that must succeed. Arguments are pairs of name and value.
-func (s *server) do(tool string, args ...any) mcpclient.Reply {
+func (s *started) do(tool string, args ...any) client.Reply {
 	s.t.Helper()
 	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err != nil {
@@ -208,10 +208,10 @@ func (s *server) do(tool string, args ...any) mcpclient.Reply {
 }
 
 // refused calls a tool that must answer with an error, and returns its text.
-func (s *server) refused(tool string, args ...any) string {
+func (s *started) refused(tool string, args ...any) string {
 	s.t.Helper()
 	r, err := s.Call(s.ctx(), tool, pairs(args))
-	if !errors.Is(err, mcpclient.ErrTool) {
+	if !errors.Is(err, client.ErrTool) {
 		s.t.Fatalf("%s was not refused: %v, %s", tool, err, r)
 	}
 	return err.Error()
@@ -226,7 +226,7 @@ func pairs(args []any) map[string]any {
 }
 
 // end waits for the end of a job and returns its last reply.
-func (s *server) end(id string) mcpclient.Reply {
+func (s *started) end(id string) client.Reply {
 	s.t.Helper()
 	for {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 50)
@@ -239,7 +239,7 @@ func (s *server) end(id string) mcpclient.Reply {
 }
 
 // prints waits until the output of a job holds text.
-func (s *server) prints(id, text string) mcpclient.Reply {
+func (s *started) prints(id, text string) client.Reply {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
@@ -253,7 +253,7 @@ func (s *server) prints(id, text string) mcpclient.Reply {
 }
 
 // exit waits for the server's exit and returns its status.
-func (s *server) exit() string {
+func (s *started) exit() string {
 	s.t.Helper()
 	done := make(chan struct{})
 	go func() { // ends with the server, which the cleanup kills

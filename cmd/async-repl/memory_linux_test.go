@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // delegated makes an empty control group of version 2 with the memory controller, below that of the

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/readmetest"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/test/readmetest"
 )
 
 // A moved row says what users of another server write there and what does the same here. The
@@ -111,7 +111,7 @@ func TestMoving(t *testing.T) {
 				"REPL_TOOLSETS=all", "REPL_GRACE=110s",
 				"PIP_FIND_LINKS=" + index, "PIP_NO_INDEX=1", "UV_FIND_LINKS=" + index, "UV_NO_INDEX=1", "UV_OFFLINE=1",
 			}
-			m := &mover{server: startServer(t, append([]string{ownEnvironment}, env...)...)}
+			m := &mover{started: startServer(t, append([]string{ownEnvironment}, env...)...)}
 			if err := os.WriteFile(filepath.Join(m.dir, "script.py"), []byte("import sys; print('ran', *sys.argv[1:])"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestMoving(t *testing.T) {
 
 // A mover makes the calls of rows on one server.
 type mover struct {
-	*server
+	*started
 	job string // the last one that a reply has named
 }
 
@@ -210,12 +210,12 @@ func startWith(t *testing.T, row moved, env ...string) {
 	}
 	if row.http {
 		s.begin()
-		s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Newer})
+		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Newer})
 	} else {
 		s.connect()
 	}
 	if err := s.Initialize(s.ctx()); err != nil {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
-	(&mover{server: s}).try(t, row)
+	(&mover{started: s}).try(t, row)
 }

@@ -9,9 +9,9 @@ import (
 	"log/slog"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/httpserver"
-	"asyncrepl/internal/listener"
-	"asyncrepl/internal/metrics"
+	"asyncrepl/internal/mcp/httpserver"
+	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/serve/metrics"
 )
 
 // Observers are what a server over HTTP shows of itself to those who run it.

@@ -14,12 +14,12 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
 )
 
 // metricsURL returns where a server serves its metrics. It waits until it does.
-func (s *server) metricsURL() string {
+func (s *started) metricsURL() string {
 	s.t.Helper()
 	s.url() // said before
 	line := ""
@@ -90,11 +90,11 @@ const secret = "hunter2"
 
 // makeCalls makes calls in both eras, of which some fail, and returns the id of the job of each
 // era.
-func makeCalls(t *testing.T, s *server, token string) (ran map[string]string) {
+func makeCalls(t *testing.T, s *started, token string) (ran map[string]string) {
 	t.Helper()
 	ran = make(map[string]string)
-	for version, era := range map[string]string{mcpclient.Newer: "2026-07-28", mcpclient.Older: "initialize"} {
-		c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: token})
+	for version, era := range map[string]string{client.Newer: "2026-07-28", client.Older: "initialize"} {
+		c := client.NewHTTP(client.HTTP{URL: s.url(), Version: version, Token: token})
 		if err := c.Initialize(s.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +160,8 @@ func TestCallsWithPicturesAreLogged(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "access.log")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-access-log", log, "-python", realPython())
-	for version, era := range map[string]string{mcpclient.Newer: "2026-07-28", mcpclient.Older: "initialize"} {
-		s.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version})
+	for version, era := range map[string]string{client.Newer: "2026-07-28", client.Older: "initialize"} {
+		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
 		if err := s.Initialize(s.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	file := newTokens(t, "ada")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-tokens", file.path)
 	url := s.metricsURL()
-	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Older, Token: file.tokens["ada"]})
+	c := client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Older, Token: file.tokens["ada"]})
 	if err := c.Initialize(s.ctx()); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestHealth(t *testing.T) {
 	if status, text := fetch(t, health, ""); status != http.StatusOK || text != "ok\n" {
 		t.Errorf("at first: %d %s", status, text)
 	}
-	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: mcpclient.Newer, Token: file.tokens["ada"]})
+	c := client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Newer, Token: file.tokens["ada"]})
 	if err := c.Initialize(s.ctx()); err != nil {
 		t.Fatal(err)
 	}

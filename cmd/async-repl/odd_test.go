@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/terminal/tty"
 )
 
 // through makes a server start through another program: prefix is its command line, to which the
 // server's is appended.
-func through(prefix ...string) func(*testing.T, *server) {
-	return func(t *testing.T, s *server) {
+func through(prefix ...string) func(*testing.T, *started) {
+	return func(t *testing.T, s *started) {
 		path, err := exec.LookPath(prefix[0])
 		if err != nil {
 			t.Skip(err)
@@ -35,18 +35,18 @@ var interpreter = sync.OnceValue(func() string {
 })
 
 // script makes a server start through a shell script that execs it.
-func script(lines string) func(*testing.T, *server) {
+func script(lines string) func(*testing.T, *started) {
 	return through("sh", "-c", lines+"\nexec \"$0\" \"$@\"")
 }
 
 // python makes a server start through a Python program that execs it.
-func python(code string) func(*testing.T, *server) {
+func python(code string) func(*testing.T, *started) {
 	return through(realPython(), "-I", "-c", "import os, signal, sys, fcntl, termios\n"+code+"\nos.execv(sys.argv[1], sys.argv[1:])")
 }
 
 // private makes a server run lines of shell in a mount namespace of its own first.
-func private(lines string) func(*testing.T, *server) {
-	return func(t *testing.T, s *server) {
+func private(lines string) func(*testing.T, *started) {
+	return func(t *testing.T, s *started) {
 		if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 			t.Skip("mount namespaces need root:", err)
 		}
@@ -54,8 +54,8 @@ func private(lines string) func(*testing.T, *server) {
 	}
 }
 
-func attributes(a syscall.SysProcAttr) func(*testing.T, *server) {
-	return func(_ *testing.T, s *server) { s.cmd.SysProcAttr = &a }
+func attributes(a syscall.SysProcAttr) func(*testing.T, *started) {
+	return func(_ *testing.T, s *started) { s.cmd.SysProcAttr = &a }
 }
 
 // TestSurroundings checks that everything works in a server that was started in odd surroundings.
@@ -63,30 +63,30 @@ func TestSurroundings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server for each of many surroundings")
 	}
-	for name, odd := range map[string]func(*testing.T, *server){
+	for name, odd := range map[string]func(*testing.T, *started){
 		"leads its session":        attributes(syscall.SysProcAttr{Setsid: true}),
 		"leads its group":          attributes(syscall.SysProcAttr{Setpgid: true}),
-		"controlling terminal":     func(t *testing.T, s *server) { controlled(t, s, true) },
-		"background of a terminal": func(t *testing.T, s *server) { controlled(t, s, false) },
+		"controlling terminal":     func(t *testing.T, s *started) { controlled(t, s, true) },
+		"background of a terminal": func(t *testing.T, s *started) { controlled(t, s, false) },
 		"no stderr":                script(`exec 2>&-`),
 		"stderr is full":           fullStderr,
 		"ignored signals":          python("for s in range(1, 65):\n  if s not in (9, 19, 32, 33, 34): signal.signal(s, signal.SIG_IGN)"),
 		"blocked signals":          python("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"),
 		"umask 777":                script("umask 777"),
-		"empty environment": func(t *testing.T, s *server) {
+		"empty environment": func(t *testing.T, s *started) {
 			s.cmd.Env = []string{}
 			s.cmd.Args = append(s.cmd.Args, "-python", interpreter(), "-state-dir", t.TempDir())
 		},
-		"no TERM, HOME or PATH": func(_ *testing.T, s *server) { s.cmd.Env = without(s.cmd.Env, "TERM", "HOME", "PATH") },
-		"odd environment": func(_ *testing.T, s *server) {
+		"no TERM, HOME or PATH": func(_ *testing.T, s *started) { s.cmd.Env = without(s.cmd.Env, "TERM", "HOME", "PATH") },
+		"odd environment": func(_ *testing.T, s *started) {
 			s.cmd.Env = append(s.cmd.Env, "=x", "novalue", "A=\xff\n", "BASH_ENV=/none", "ENV=/none", "SHELL=/none", "PYTHONSTARTUP=/none", "LC_ALL=xx_XX")
 		},
-		"large environment": func(_ *testing.T, s *server) {
+		"large environment": func(_ *testing.T, s *started) {
 			for i := range 12 {
 				s.cmd.Env = append(s.cmd.Env, "BIG"+string(rune('a'+i))+"="+strings.Repeat("x", 100_000))
 			}
 		},
-		"odd directory, no TMPDIR": func(t *testing.T, s *server) {
+		"odd directory, no TMPDIR": func(t *testing.T, s *started) {
 			s.cmd.Env = append(s.cmd.Env, "TMPDIR=/none")
 			s.cmd.Dir = t.TempDir() + "/a b\nc\t'ü\" $x;"
 			if err := os.Mkdir(s.cmd.Dir, 0o777); err != nil {
@@ -94,14 +94,14 @@ func TestSurroundings(t *testing.T) {
 			}
 		},
 		"hidden processes": private("mount -t proc -o hidepid=2 proc /proc"),
-		"first of its namespace": func(t *testing.T, s *server) {
+		"first of its namespace": func(t *testing.T, s *started) {
 			if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 				t.Skip("process namespaces need root:", err)
 			}
 			through("unshare", "-pf", "--mount-proc")(t, s)
 			s.apart = true // its pids differ, and the kernel ends all its processes with it
 		},
-		"dash": func(t *testing.T, s *server) {
+		"dash": func(t *testing.T, s *started) {
 			path, err := exec.LookPath("dash")
 			if err != nil {
 				t.Skip(err)
@@ -127,9 +127,9 @@ func TestSurroundings(t *testing.T) {
 }
 
 // works uses everything that a server can do, and checks that nothing is left of it.
-func (s *server) works(t *testing.T) {
+func (s *started) works(t *testing.T) {
 	t.Helper()
-	check := func(r mcpclient.Reply, status string, holds ...string) {
+	check := func(r client.Reply, status string, holds ...string) {
 		t.Helper()
 		if err := r.Expect(status, holds...); err != nil {
 			t.Errorf("%v:\n%s", err, r)
@@ -172,7 +172,7 @@ func (s *server) works(t *testing.T) {
 }
 
 // cancel cancels a job and waits for its end.
-func (s *server) cancel(id string) mcpclient.Reply {
+func (s *started) cancel(id string) client.Reply {
 	s.t.Helper()
 	s.do("cancel_job", "job_id", id)
 	return s.end(id)
@@ -180,7 +180,7 @@ func (s *server) cancel(id string) mcpclient.Reply {
 
 // controlled gives the server a controlling terminal and puts it in the foreground or the
 // background. The terminal's output is not read.
-func controlled(t *testing.T, s *server, foreground bool) {
+func controlled(t *testing.T, s *started, foreground bool) {
 	pty, err := tty.Open(24, 80)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ os.close(3)`)(t, s)
 }
 
 // fullStderr makes stderr a full pipe that is not read.
-func fullStderr(t *testing.T, s *server) {
+func fullStderr(t *testing.T, s *started) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -32,7 +32,7 @@ func TestOrderAroundARestart(t *testing.T) {
 		} else {
 			steps = append(busy, restart...)
 		}
-		var pending []*mcpclient.Pending
+		var pending []*client.Pending
 		for _, st := range steps {
 			args := map[string]any{}
 			if st.code != "" {
@@ -44,7 +44,7 @@ func TestOrderAroundARestart(t *testing.T) {
 			}
 			pending = append(pending, p)
 		}
-		var restarted, last mcpclient.Reply
+		var restarted, last client.Reply
 		for i, st := range steps {
 			r, err := pending[i].Reply(s.ctx())
 			if err != nil {

@@ -8,14 +8,14 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/test/polltest"
 )
 
 // newWorkspace starts a server in a workspace that has no environment yet. Its PATH has a python3,
 // and uv if withUV is set.
-func newWorkspace(t *testing.T, withUV bool, env ...string) *server {
+func newWorkspace(t *testing.T, withUV bool, env ...string) *started {
 	t.Helper()
 	bin := t.TempDir()
 	// No link: Python would take its directory for that of an environment.
@@ -33,7 +33,7 @@ func newWorkspace(t *testing.T, withUV bool, env ...string) *server {
 }
 
 // sh runs a command to its end.
-func (s *server) sh(command string) (status, output string) {
+func (s *started) sh(command string) (status, output string) {
 	s.t.Helper()
 	r := s.end(s.do("execute_command_async", "command", command).Header("Job ID"))
 	return r.Header("Status"), r.Section("STDOUT")
@@ -108,7 +108,7 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 // the next one's first job.
 func TestProgramPipIsRemoved(t *testing.T) {
 	state := t.TempDir()
-	begin := func() (*server, string) {
+	begin := func() (*started, string) {
 		s := startServer(t, "REPL_STATE_DIR="+state)
 		status, out := s.sh("command -v pip")
 		if dir := filepath.Dir(out); status != "completed" || filepath.Dir(dir) != state {

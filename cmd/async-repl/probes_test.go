@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
 )
 
 // furnish gives the tenant something of everything that a reply can show, all of it named alice,
@@ -27,7 +27,7 @@ func (m *member) furnish() (ids []string) {
 			m.t.Fatal(err)
 		}
 	}
-	run := func(tool string, args map[string]any) mcpclient.Reply {
+	run := func(tool string, args map[string]any) client.Reply {
 		m.t.Helper()
 		r := m.do(tool, args)
 		ids = append(ids, r.Header("Job ID"))
@@ -251,7 +251,7 @@ func TestProbesAcrossTenants(t *testing.T) {
 		t.Errorf("after the probes the tenant's file is %q, %v", got, err)
 	}
 	r := alice.do("get_variable", map[string]any{"session": "alice-lab", "name": "secret"})
-	if got := mcpclient.Reply(r).Header("Status"); got != "completed" || !strings.Contains(string(r), "alice-secret") {
+	if got := client.Reply(r).Header("Status"); got != "completed" || !strings.Contains(string(r), "alice-secret") {
 		t.Errorf("after the probes the tenant's variable is %s", r)
 	}
 	if r := alice.do("send_python_input", map[string]any{"text": "yes", "wait_seconds": 60}); !strings.Contains(string(r), "'yes'") {
@@ -263,6 +263,6 @@ func TestProbesAcrossTenants(t *testing.T) {
 }
 
 // steady returns a reply about the server without what changes by itself.
-func steady(r mcpclient.Reply) string {
+func steady(r client.Reply) string {
 	return regexp.MustCompile(`(?m), up .*$|; the server itself .*$|, [^,]* free$`).ReplaceAllString(string(r), "")
 }

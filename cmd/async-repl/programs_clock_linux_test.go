@@ -19,7 +19,7 @@ type clock struct {
 	err  error         // why there is none
 }
 
-func startClock(s *server) *clock {
+func startClock(s *started) *clock {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &clock{cancel: cancel, done: make(chan struct{}), tick: make(chan struct{})}
 	go func() { // the test's; ends with stop
@@ -52,7 +52,7 @@ func (c *clock) wait() error {
 }
 
 // period starts a program that asks again and again, and returns when it has been seen to wait.
-func (s *server) period() error {
+func (s *started) period() error {
 	r, err := s.try("execute_command_async", "command", `until read -t 0.1 x; do :; done`, "wait_seconds", 0)
 	if err != nil {
 		return err

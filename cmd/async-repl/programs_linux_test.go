@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/racetest"
 )
 
 // A program is a row of TestPrograms: a real program that waits for input, or one that does not.
@@ -146,7 +146,7 @@ func checkPrograms(t *testing.T, by user) {
 
 // check runs one program in a directory of its own and returns what is wrong. It calls started when
 // the program has come to what its row is about.
-func (s *server) check(i int, p program, c *clock, started func()) error {
+func (s *started) check(i int, p program, c *clock, started func()) error {
 	begin := time.Now()
 	r, err := s.try("execute_command_async", "command", p.command, "cwd", fmt.Sprint("row", i), "tty", !p.pipes, "wait_seconds", 0)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *server) check(i int, p program, c *clock, started func()) error {
 }
 
 // checkWaits answers the questions of a program, if they are those of its row.
-func (s *server) checkWaits(id string, p program, begin time.Time) error {
+func (s *started) checkWaits(id string, p program, begin time.Time) error {
 	for i, q := range p.asks {
 		r, err := s.settle(id)
 		if err != nil {
@@ -191,7 +191,7 @@ func (s *server) checkWaits(id string, p program, begin time.Time) error {
 }
 
 // answer answers a question.
-func (s *server) answer(id string, q question) error {
+func (s *started) answer(id string, q question) error {
 	_, err := s.try("send_command_input", append([]any{"job_id", id, "wait_seconds", 0}, q.answer...)...)
 	return err
 }
@@ -206,7 +206,7 @@ func like(prompt, want string) bool {
 }
 
 // settle waits until a program waits for input or ends.
-func (s *server) settle(id string) (r mcpclient.Reply, err error) {
+func (s *started) settle(id string) (r client.Reply, err error) {
 	for range 3 { // a wait ends early if the program would take input but waits for other things, too
 		r, err = s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2, "cursor", 0)
 		if err != nil || !goesOn(r) {
@@ -217,13 +217,13 @@ func (s *server) settle(id string) (r mcpclient.Reply, err error) {
 }
 
 // goesOn reports whether a job has not ended, and does not wait for input.
-func goesOn(r mcpclient.Reply) bool {
+func goesOn(r client.Reply) bool {
 	return r.Header("Status") == "running" || r.Header("Status") == "queued"
 }
 
 // checkWorks watches a program that does not wait from its start on, until some that do, and that
 // were started after it got ready, have been seen to wait.
-func (s *server) checkWorks(id string, p program, c *clock, started func()) error {
+func (s *started) checkWorks(id string, p program, c *clock, started func()) error {
 	watch := make(chan error, 1)
 	begin := func() { watch <- s.watch(id) } // ends with the job
 	if !p.late {
@@ -251,7 +251,7 @@ func (s *server) checkWorks(id string, p program, c *clock, started func()) erro
 }
 
 // ready waits until a program that does not wait does what its row is about.
-func (s *server) ready(id string, p program) (r mcpclient.Reply, err error) {
+func (s *started) ready(id string, p program) (r client.Reply, err error) {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if r, err = s.try("check_job_status", "job_id", id, "wait_seconds", 0.05, "cursor", 0); err != nil {
 			return r, err
@@ -264,7 +264,7 @@ func (s *server) ready(id string, p program) (r mcpclient.Reply, err error) {
 }
 
 // shownIn reports whether a reply shows of a program that does not wait what its row says.
-func (p program) shownIn(r mcpclient.Reply) bool {
+func (p program) shownIn(r client.Reply) bool {
 	takes, stopped := r.Header("Accepts input"), r.Header("Stopped")
 	if p.accepts == perhaps {
 		return true
@@ -274,7 +274,7 @@ func (p program) shownIn(r mcpclient.Reply) bool {
 }
 
 // watch waits for the end of a job and returns an error if it waits for input before.
-func (s *server) watch(id string) error {
+func (s *started) watch(id string) error {
 	for {
 		r, err := s.try("check_job_status", "job_id", id, "wait_seconds", patience.Seconds()/2)
 		switch {
@@ -289,7 +289,7 @@ func (s *server) watch(id string) error {
 }
 
 // try is do for any goroutine.
-func (s *server) try(tool string, args ...any) (mcpclient.Reply, error) {
+func (s *started) try(tool string, args ...any) (client.Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return s.Call(ctx, tool, pairs(args))

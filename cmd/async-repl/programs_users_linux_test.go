@@ -15,7 +15,7 @@ import (
 const ordinaryID = 65534
 
 // missing returns what the rows need and is not installed.
-func (s *server) missing() []string {
+func (s *started) missing() []string {
 	var names []string
 	for _, p := range programs {
 		names = append(names, strings.Fields(p.needs)...)
@@ -39,7 +39,7 @@ func (s *server) missing() []string {
 
 // startServerOf starts a server of a user. Its workspace has the files of the rows, and a directory
 // for each row.
-func startServerOf(t *testing.T, by user) *server {
+func startServerOf(t *testing.T, by user) *started {
 	t.Helper()
 	s := prepare(t, "REPL_PYTHON="+realPython())
 	paths := []string{s.dir}
@@ -71,7 +71,7 @@ func startServerOf(t *testing.T, by user) *server {
 
 // becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
 // can read. The user gets the paths.
-func (s *server) becomeOrdinary(t *testing.T, paths []string) {
+func (s *started) becomeOrdinary(t *testing.T, paths []string) {
 	t.Helper()
 	public, state := filepath.Dir(s.dir), t.TempDir()
 	self := filepath.Join(public, "server")

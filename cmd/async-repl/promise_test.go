@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/racetest"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // peak returns the most memory that a process has used, in KiB.
@@ -40,7 +40,7 @@ func TestLoadFloodsAreKeptInLittleMemory(t *testing.T) {
 	t.Parallel()
 	const size = 100_000_000
 	s := startServer(t)
-	for name, r := range map[string]mcpclient.Reply{
+	for name, r := range map[string]client.Reply{
 		"shell":  s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0),
 		"pipe":   s.do("execute_command_async", "command", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", size), "wait_seconds", 0, "tty", false),
 		"python": s.do("execute_python", "code", fmt.Sprintf("for _ in range(%d): print('x' * 9999)", size/10_000), "wait_seconds", 0),
@@ -107,7 +107,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	install := func(what, status string) mcpclient.Reply {
+	install := func(what, status string) client.Reply {
 		t.Helper()
 		r := s.end(s.do("install_package_async", "package", what, "wait_seconds", 0).Header("Job ID"))
 		if err := r.Expect(status); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/readmetest"
+	"asyncrepl/internal/test/readmetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated parts of README.md and docs")

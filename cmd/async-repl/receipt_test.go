@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/test/polltest"
 )
 
 // planted returns the pid that a job printed as "pid N.".
-func planted(t *testing.T, r mcpclient.Reply) int {
+func planted(t *testing.T, r client.Reply) int {
 	t.Helper()
 	_, rest, _ := strings.Cut(r.Section("STDOUT"), "pid ")
 	number, _, _ := strings.Cut(rest, ".")
@@ -33,7 +33,7 @@ func planted(t *testing.T, r mcpclient.Reply) int {
 func there(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // holds checks that each header has its value. An empty value means that the header must be absent.
-func holds(t testing.TB, r mcpclient.Reply, headers ...string) {
+func holds(t testing.TB, r client.Reply, headers ...string) {
 	t.Helper()
 	for i := 0; i < len(headers); i += 2 {
 		if got := r.Header(headers[i]); got != headers[i+1] {
@@ -67,7 +67,7 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 }
 
 // asleep waits until a process has execed sleep, or bash, and sleeps or is stopped.
-func (s *server) asleep(pid int) {
+func (s *started) asleep(pid int) {
 	s.t.Helper()
 	polltest.Until(s.t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
 		p, err := procfs.Inspect(pid)
@@ -116,7 +116,7 @@ func TestHungUp(t *testing.T) {
 // orphan runs a job that leaves a process in a session of its own, without a mark or a descriptor
 // that shows its job, and returns both with the reply about the job's end. Replies about a job scan
 // its tree, so orphan asks for none while the parents of the process live.
-func orphan(t *testing.T, s *server, name string) (id string, pid int, end mcpclient.Reply) {
+func orphan(t *testing.T, s *started, name string) (id string, pid int, end client.Reply) {
 	t.Helper()
 	id = s.do("execute_command_async", "tty", false, "command", `until [ -e go`+name+` ]; do sleep 0.01; done
 (env -i setsid sleep 300 </dev/null >/dev/null 2>&1 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done)
@@ -255,7 +255,7 @@ func TestShutdownWithASurvivor(t *testing.T) {
 	gone(t, []int{pid})
 }
 
-func (s *server) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
+func (s *started) signal(sig syscall.Signal) { s.cmd.Process.Signal(sig) } // an error: it has ended
 
 // limitedGroup makes a control group with a limit of 384 MiB of memory.
 func limitedGroup(t *testing.T) string {
@@ -288,7 +288,7 @@ func TestOutOfMemory(t *testing.T) {
 	s.do("execute_python", "code", "1", "wait_seconds", 60)
 	holds(t, s.do("execute_python", "code", grow, "wait_seconds", 60), "Status", "failed (out of memory; variables lost)", "Ended by", "limit")
 	holds(t, s.do("execute_python", "code", die, "wait_seconds", 60), "Status", "failed (killed by SIGKILL; variables lost)", "Ended by", "outside or unknown")
-	command := func(format, code string) mcpclient.Reply {
+	command := func(format, code string) client.Reply {
 		file := filepath.Join(s.dir, "memory.py")
 		if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
 			t.Fatal(err)

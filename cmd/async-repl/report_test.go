@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/report"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/test/polltest"
 )
 
 // read reads a resource that is one text.
-func (s *server) read(uri string) string {
+func (s *started) read(uri string) string {
 	s.t.Helper()
 	raw, err := s.Request(s.ctx(), "resources/read", map[string]any{"uri": uri})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *server) read(uri string) string {
 }
 
 // record reads the record of a job.
-func (s *server) record(id string) (r report.Document) {
+func (s *started) record(id string) (r report.Document) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(s.read("job://"+id)), &r); err != nil {
 		s.t.Fatal(err)
@@ -39,7 +39,7 @@ func (s *server) record(id string) (r report.Document) {
 }
 
 // matches checks each header against a regular expression.
-func matches(t *testing.T, r mcpclient.Reply, headers map[string]string) {
+func matches(t *testing.T, r client.Reply, headers map[string]string) {
 	t.Helper()
 	for name, want := range headers {
 		if got := r.Header(name); !regexp.MustCompile(want).MatchString(got) {
@@ -50,7 +50,7 @@ func matches(t *testing.T, r mcpclient.Reply, headers map[string]string) {
 
 // leaveBehind runs a command of which one process ignores the hangup and one does not. The first
 // prints "late" when something is written to the workspace's file "gate".
-func (s *server) leaveBehind() mcpclient.Reply {
+func (s *started) leaveBehind() client.Reply {
 	s.t.Helper()
 	const command = `rm -f gate ready; mkfifo gate; sh -c 'trap "" HUP; : >ready; read x <gate; echo late; sleep 1000' & ` +
 		`sleep 1000 & until [ -e ready ] && grep -qx sleep /proc/$!/comm; do sleep 0.01; done; echo done`

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // A request is one message to a server, as a test writes it.
@@ -81,16 +81,16 @@ func (r request) begin(t testing.TB) string {
 	return id
 }
 
-// client returns a client of the newer era.
-func client(t testing.TB, url, token string) *server {
+// newerClient returns a client of the newer era.
+func newerClient(t testing.TB, url, token string) *started {
 	t.Helper()
 	return clientOver(t, url, token, nil)
 }
 
-func clientOver(t testing.TB, url, token string, over http.RoundTripper) *server {
+func clientOver(t testing.TB, url, token string, over http.RoundTripper) *started {
 	t.Helper()
-	c := mcpclient.NewHTTP(mcpclient.HTTP{URL: url, Version: mcpclient.Newer, Token: token, Transport: over})
-	return &server{Client: c, t: t, log: new(lockedBuffer)}
+	c := client.NewHTTP(client.HTTP{URL: url, Version: client.Newer, Token: token, Transport: over})
+	return &started{Client: c, t: t, log: new(lockedBuffer)}
 }
 
 // overSocket connects to a Unix socket, whatever the URL says.

@@ -10,12 +10,12 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
 )
 
 // oddServer starts a server in odd surroundings and opens a session.
-func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *server {
+func oddServer(t *testing.T, odd func(*testing.T, *started), env ...string) *started {
 	t.Helper()
 	s := prepare(t, append([]string{"REPL_PYTHON=" + interpreter()}, env...)...)
 	odd(t, s)
@@ -28,7 +28,7 @@ func oddServer(t *testing.T, odd func(*testing.T, *server), env ...string) *serv
 
 // startSleeper starts a job that prints a line and sleeps, and returns the job's reply once it has
 // printed or ended.
-func (s *server) startSleeper() (mcpclient.Reply, error) {
+func (s *started) startSleeper() (client.Reply, error) {
 	r, err := s.Call(s.ctx(), "execute_command_async", map[string]any{"command": "echo up; exec sleep 300", "wait_seconds": 0})
 	id := r.Header("Job ID")
 	for err == nil && (r.Header("Status") == "queued" || r.Header("Status") == "running" && !strings.Contains(string(r), "\nup\n")) {
@@ -38,7 +38,7 @@ func (s *server) startSleeper() (mcpclient.Reply, error) {
 }
 
 // drain cancels jobs, which must have run until then, and checks that others can run after that.
-func (s *server) drain(t *testing.T, running []string) {
+func (s *started) drain(t *testing.T, running []string) {
 	t.Helper()
 	for _, id := range running {
 		if got := s.cancel(id).Header("Status"); got != "cancelled (interrupted)" {
@@ -55,8 +55,8 @@ func (s *server) drain(t *testing.T, running []string) {
 
 // as makes a server run as another user, in a workspace that belongs to that user, with the limits
 // that code sets. It needs root.
-func as(uid int, code string) func(*testing.T, *server) {
-	return func(t *testing.T, s *server) {
+func as(uid int, code string) func(*testing.T, *started) {
+	return func(t *testing.T, s *started) {
 		overStdio(t, "only the server's own user may connect")
 		if os.Getuid() != 0 {
 			t.Skip("becoming another user needs root")
@@ -239,7 +239,7 @@ func TestWorkspaceGoes(t *testing.T) {
 // A server that can't serve says why and how to fix it.
 func TestRefusedStarts(t *testing.T) {
 	for name, c := range map[string]struct {
-		odd  func(*testing.T, *server)
+		odd  func(*testing.T, *started)
 		exit string
 		says []string
 	}{

@@ -13,13 +13,13 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // A surveyed server is one all of whose traces are collected: what it answers, what it logs, and the
 // files of its directories.
 type surveyed struct {
-	*server
+	*started
 	root    string
 	replies bytes.Buffer
 }
@@ -38,15 +38,15 @@ func survey(t *testing.T) *surveyed {
 	if *transport != "stdio" {
 		env = append(env, "REPL_ACCESS_LOG="+filepath.Join(root, "access.log"))
 	}
-	return &surveyed{server: startServer(t, env...), root: root}
+	return &surveyed{started: startServer(t, env...), root: root}
 }
 
 // try calls a tool, keeps what it answers, also if that is a refusal, and returns it.
-func (s *surveyed) try(tool string, args ...any) (r mcpclient.Reply, isError bool) {
+func (s *surveyed) try(tool string, args ...any) (r client.Reply, isError bool) {
 	s.t.Helper()
 	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err != nil {
-		r = mcpclient.Reply(err.Error())
+		r = client.Reply(err.Error())
 	}
 	fmt.Fprintf(&s.replies, "%s\n", r)
 	return r, err != nil

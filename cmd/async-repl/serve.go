@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcpserver"
-	"asyncrepl/internal/stdio"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/mcp/stdio"
+	"asyncrepl/internal/terminal/tty"
 )
 
 // atTerminal is for a person who starts the server by hand and would otherwise wait for a prompt
@@ -170,9 +170,9 @@ func catchSignals() caughtSignals {
 func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	server := mcpserver.New(waits, set.connection(eng), eng.Scope(set.client()))
+	mcp := server.New(waits, set.connection(eng), eng.Scope(set.client()))
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
-	session, err := server.Connect(context.WithoutCancel(ctx), transport, nil)
+	session, err := mcp.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
 		return err
 	}
@@ -185,8 +185,8 @@ func (s *settings) client() engine.Client {
 }
 
 // connection returns what the settings say of connections.
-func (s *settings) connection(eng *engine.Engine) mcpserver.Config {
-	return mcpserver.Config{
+func (s *settings) connection(eng *engine.Engine) server.Config {
+	return server.Config{
 		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
 	}
 }

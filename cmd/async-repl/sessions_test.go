@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // An idle session is ended, and the next reply says so once. The session that is made again under

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/httpserver"
-	"asyncrepl/internal/mcpserver"
+	"asyncrepl/internal/mcp/httpserver"
+	"asyncrepl/internal/mcp/server"
 )
 
 // Settings are a person's choices at start, each by a flag or by an environment variable of the
@@ -81,7 +81,7 @@ var table = []setting{
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
 	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, files, or all",
-		func(s *settings, v string) (err error) { s.toolsets, err = mcpserver.ParseToolsets(v); return err }},
+		func(s *settings, v string) (err error) { s.toolsets, err = server.ParseToolsets(v); return err }},
 	{"REPL_MAX_CHARS", "max-chars", "16000", "the most characters of a reply whose call doesn't set max_chars, for clients that cut long ones",
 		func(s *settings, v string) error { return setChars(&s.maxChars, v) }},
 	{"REPL_IMAGES", "images", "on", "on, or off for clients that give a model images as text: replies then only name them",
@@ -212,8 +212,8 @@ const leastChars = 2000
 
 func setChars(to *int, v string) error {
 	n, err := strconv.Atoi(v)
-	if err != nil || n < leastChars || n > mcpserver.MostChars {
-		return fmt.Errorf("a whole number from %d to %d", leastChars, mcpserver.MostChars)
+	if err != nil || n < leastChars || n > server.MostChars {
+		return fmt.Errorf("a whole number from %d to %d", leastChars, server.MostChars)
 	}
 	*to = n
 	return nil

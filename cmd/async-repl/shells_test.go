@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // Commands of a shell session begin where the last one ended, one at a time.
 func TestShellSession(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	run := func(command string, more ...any) mcpclient.Reply {
+	run := func(command string, more ...any) client.Reply {
 		t.Helper()
 		return s.do("execute_command_async", append([]any{"command", command, "shell_session", "build", "wait_seconds", 60}, more...)...)
 	}

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -97,7 +97,7 @@ func newTag() string { return fmt.Sprintf("9%08d.%08d", rand.IntN(1e8), rand.Int
 
 // A storm is one round.
 type storm struct {
-	*server
+	*started
 	rand *rand.Rand
 	tag  string
 }
@@ -106,7 +106,7 @@ type storm struct {
 func newStorm(t *testing.T, r *rand.Rand) *storm {
 	t.Helper()
 	tag := newTag()
-	s := &storm{server: startServer(t, "STORM="+tag), rand: r, tag: tag}
+	s := &storm{started: startServer(t, "STORM="+tag), rand: r, tag: tag}
 	if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
 		t.Fatal(err)
 	}

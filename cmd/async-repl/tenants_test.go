@@ -11,16 +11,16 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A member is a client of a tenant.
 type member struct {
-	server // whose dir is the tenant's workspace
-	t      *testing.T
-	said   strings.Builder // all replies
+	started // whose dir is the tenant's workspace
+	t       *testing.T
+	said    strings.Builder // all replies
 }
 
 // serveTenants starts a server of several tenants with all tools, and returns a client of each.
@@ -29,10 +29,10 @@ func serveTenants(t *testing.T, names string, args ...string) (members []*member
 	f := newTokens(t, strings.Fields(names)...)
 	s := serveWith(t, append(args, "-listen", "127.0.0.1:0", "-tokens", f.path, "-trusted-tenants", "-toolsets", "all")...)
 	for i, name := range strings.Fields(names) {
-		version := []string{mcpclient.Older, mcpclient.Newer, mcpclient.Newer}[i]
-		m := &member{server: *s, t: t}
+		version := []string{client.Older, client.Newer, client.Newer}[i]
+		m := &member{started: *s, t: t}
 		m.dir = filepath.Join(s.dir, name)
-		m.Client = mcpclient.NewHTTP(mcpclient.HTTP{URL: s.url(), Version: version, Token: f.tokens[name]})
+		m.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version, Token: f.tokens[name]})
 		if err := m.Initialize(m.ctx()); err != nil {
 			t.Fatal(err)
 		}
@@ -45,25 +45,25 @@ func serveTenants(t *testing.T, names string, args ...string) (members []*member
 func (m *member) ask(tool string, args map[string]any) (text string, refused bool) {
 	m.t.Helper()
 	r, err := m.Call(m.ctx(), tool, args)
-	if err != nil && !errors.Is(err, mcpclient.ErrTool) {
+	if err != nil && !errors.Is(err, client.ErrTool) {
 		m.t.Fatal(err)
 	}
 	text = string(r)
 	if err != nil {
-		_, text, _ = strings.Cut(err.Error(), mcpclient.ErrTool.Error()+": ")
+		_, text, _ = strings.Cut(err.Error(), client.ErrTool.Error()+": ")
 	}
 	m.said.WriteString(text + "\n")
 	return text, err != nil
 }
 
 // do calls a tool that must succeed.
-func (m *member) do(tool string, args map[string]any) mcpclient.Reply {
+func (m *member) do(tool string, args map[string]any) client.Reply {
 	m.t.Helper()
 	text, refused := m.ask(tool, args)
 	if refused {
 		m.t.Fatalf("%s %v: %s", tool, args, text)
 	}
-	return mcpclient.Reply(text)
+	return client.Reply(text)
 }
 
 // until repeats a call until its reply holds text.
@@ -109,7 +109,7 @@ func TestNothingOfTenantsOutlivesTheServer(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			members := serveTenants(t, "alice bob")
-			pids := slices.Concat(plant(t, &members[0].server), plant(t, &members[1].server))
+			pids := slices.Concat(plant(t, &members[0].started), plant(t, &members[1].started))
 			members[0].cmd.Process.Signal(sig)
 			members[0].exit()
 			gone(t, pids)
@@ -151,7 +151,7 @@ func TestTenantWithoutATokenEnds(t *testing.T) {
 	lines := file.lines(t)
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path, "-trusted-tenants", "-session-ttl", "10ms", "-log-level", "info")
 	url := s.url()
-	client(t, url, file.tokens["alice"]).do("execute_command_async", "command", "true", "wait_seconds", 60)
+	newerClient(t, url, file.tokens["alice"]).do("execute_command_async", "command", "true", "wait_seconds", 60)
 	file.write(t, lines[1])
 	s.hangUp("tokens reread")
 	polltest.Until(t, "the end of the tenant", func() bool {
@@ -159,7 +159,7 @@ func TestTenantWithoutATokenEnds(t *testing.T) {
 	})
 	file.write(t, lines...)
 	s.hangUp("tokens reread")
-	if got := client(t, url, file.tokens["alice"]).do("list_jobs"); !strings.Contains(string(got), "No jobs yet.") {
+	if got := newerClient(t, url, file.tokens["alice"]).do("list_jobs"); !strings.Contains(string(got), "No jobs yet.") {
 		t.Errorf("after the tenant came back: %s", got)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A readline prompt reads single keys, so the terminal would pass an end of file on as a character.
@@ -65,10 +65,10 @@ func TestServerEndsTheWaitOfItsCall(t *testing.T) {
 	command := func(tty bool) []any {
 		return []any{"command", "echo starting; python3 -c '" + serving + "'", "tty", tty}
 	}
-	for name, start := range map[string]func() mcpclient.Reply{
-		"terminal": func() mcpclient.Reply { return s.do("execute_command_async", command(true)...) },
-		"pipes":    func() mcpclient.Reply { return s.do("execute_command_async", command(false)...) },
-		"python":   func() mcpclient.Reply { return s.do("execute_python", "code", serving) },
+	for name, start := range map[string]func() client.Reply{
+		"terminal": func() client.Reply { return s.do("execute_command_async", command(true)...) },
+		"pipes":    func() client.Reply { return s.do("execute_command_async", command(false)...) },
+		"python":   func() client.Reply { return s.do("execute_python", "code", serving) },
 	} {
 		begin := time.Now()
 		r := start()

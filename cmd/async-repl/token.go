@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"asyncrepl/internal/tokens"
+	"asyncrepl/internal/serve/tokens"
 )
 
 // newToken makes a token for a tenant. Standard output gets the line for the file of tokens, so that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/tokens"
+	"asyncrepl/internal/serve/tokens"
 )
 
 // Standard output is a line for the file of tokens and nothing else; the token itself is on stderr.

@@ -5,7 +5,7 @@ package main
 import (
 	"runtime/debug"
 
-	"asyncrepl/internal/version"
+	"asyncrepl/internal/release/version"
 )
 
 // ownVersion returns the version of this program.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // runs starts a command and returns the id of its job.
-func (s *server) runs(command string, args ...any) string {
+func (s *started) runs(command string, args ...any) string {
 	s.t.Helper()
 	r := s.do("execute_command_async", append(args, "command", command, "wait_seconds", 0)...)
 	id := r.Header("Job ID")
@@ -23,19 +23,19 @@ func (s *server) runs(command string, args ...any) string {
 }
 
 // awaits waits for a job with conditions.
-func (s *server) awaits(id string, args ...any) mcpclient.Reply {
+func (s *started) awaits(id string, args ...any) client.Reply {
 	s.t.Helper()
 	return s.do("wait_for_jobs", append(args, "job_ids", []string{id}, "wait_seconds", 100)...)
 }
 
 // headerBelow returns the first header line of that name in any of the blocks of a reply.
-func headerBelow(r mcpclient.Reply, name string) string {
+func headerBelow(r client.Reply, name string) string {
 	_, line, _ := strings.Cut(string(r), "\n"+name+": ")
 	line, _, _ = strings.Cut(line, "\n")
 	return line
 }
 
-func says(t *testing.T, r mcpclient.Reply, name, want string) {
+func says(t *testing.T, r client.Reply, name, want string) {
 	t.Helper()
 	if got := headerBelow(r, name); got != want {
 		t.Errorf("%s is %q, want %q:\n%s", name, got, want, r)

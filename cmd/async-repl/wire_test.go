@@ -69,7 +69,7 @@ func TestWire(t *testing.T) {
 // A conversation is one script being played.
 type conversation struct {
 	t     *testing.T
-	s     *server
+	s     *started
 	lines *bufio.Reader
 	due   []string          // ids of calls that must be answered
 	lets  map[string]string // abbreviations

@@ -20,7 +20,7 @@ import (
 	"slices"
 	"strings"
 
-	"asyncrepl/internal/version"
+	"asyncrepl/internal/release/version"
 )
 
 const program = "asyncrepl/cmd/async-repl"

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/release/wheel"
 )
 
 const metadata = `Metadata-Version: 2.4

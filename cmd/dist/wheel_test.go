@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/release/wheel"
 )
 
 const binary = "\x7fELF"

@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
-	"asyncrepl/internal/tokens"
-	"asyncrepl/internal/wheel"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/serve/tokens"
 )
 
 // A Program is the server's, as the demo starts it.
@@ -52,7 +52,7 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 	server := p.command(ctx, dir, filepath.Join(dir, "state"))
 	server.Stderr = stderr
 	server.WaitDelay = 5 * time.Second
-	c, err := mcpclient.Launch(server)
+	c, err := client.Launch(server)
 	if err != nil {
 		return err
 	}

@@ -12,20 +12,20 @@ import (
 	"strings"
 	"time"
 
-	"asyncrepl/internal/mcpclient"
+	"asyncrepl/internal/mcp/client"
 )
 
 // A player plays the steps of a script.
 type player struct {
 	ctx   context.Context
 	out   io.Writer
-	stdio *mcpclient.Client
+	stdio *client.Client
 	many  *manyServer
 	ids   ids
 
-	as    string            // the client over HTTP that the last call came from; "": none did
-	http  mcpclient.HTTP    // how it reaches the server
-	other *mcpclient.Client // the client itself
+	as    string         // the client over HTTP that the last call came from; "": none did
+	http  client.HTTP    // how it reaches the server
+	other *client.Client // the client itself
 }
 
 // play plays the steps in order. Its error names those that failed.
@@ -64,8 +64,8 @@ func (p *player) step(s step) error {
 		if c.as != p.as {
 			fmt.Fprintf(p.out, "   %s:\n", c.as)
 			tenant, version, _ := strings.Cut(c.as, ", by the protocol of ")
-			p.http = mcpclient.HTTP{URL: p.many.url, Version: version, Token: p.many.tokens[tenant]}
-			p.as, p.other = c.as, mcpclient.NewHTTP(p.http)
+			p.http = client.HTTP{URL: p.many.url, Version: version, Token: p.many.tokens[tenant]}
+			p.as, p.other = c.as, client.NewHTTP(p.http)
 			if err := p.other.Initialize(p.ctx); err != nil {
 				return err
 			}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/overview"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

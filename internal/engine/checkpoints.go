@@ -3,7 +3,7 @@
 package engine
 
 import (
-	"asyncrepl/internal/overview"
+	"asyncrepl/internal/reply/overview"
 )
 
 // checkpoints returns the state of the checkpoints, the oldest first.

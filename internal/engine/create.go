@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"asyncrepl/internal/overview"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"
 )

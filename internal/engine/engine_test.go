@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/polltest"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/pythontest"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/pythontest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

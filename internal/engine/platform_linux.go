@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/waiting"
 )
 
 // canLimitMemory returns why the memory of a session can't be limited, or nil.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/process/cgroup"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"asyncrepl/internal/overview"
+	"asyncrepl/internal/reply/overview"
 )
 
 // A NoSessionError says that there is no session of a name.

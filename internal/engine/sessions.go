@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/overview"
+	"asyncrepl/internal/process/cgroup"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 	"asyncrepl/pyrepl"

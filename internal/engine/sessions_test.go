@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/overview"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )

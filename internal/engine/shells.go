@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/overview"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/shell"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/overview"
-	"asyncrepl/internal/pystack"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/process/cgroup"
+	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/jobs"
 	"asyncrepl/pkgmgr"
 )

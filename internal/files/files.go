@@ -27,7 +27,7 @@ import (
 	"sync"
 	"syscall"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 )
 
 // Errors that a caller can act on, besides [fs.ErrNotExist], [fs.ErrExist] and [fs.ErrPermission].

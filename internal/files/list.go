@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 )
 
 // The bounds of a listing.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/test/racetest"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/output/outputtest"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // sharing returns a store on a real disk that keeps limit bytes of all logs there, and at most most

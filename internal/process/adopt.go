@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"asyncrepl/internal/child"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/child"
 )
 
 // Adopt makes an orphan of ours a process that o has started: it gets a Handle with its true exit

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 )
 
 // untied returns an orphan that leads its own session on the terminal pty, and that the jobs of two

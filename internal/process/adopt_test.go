@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 )
 
 // forked returns a job whose script forks twice. The orphan leads its own session on the terminal

@@ -14,7 +14,7 @@ package process
 import (
 	"slices"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 )
 
 // An ancestry is an index of the trees that earlier scans saw.

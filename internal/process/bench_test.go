@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 )
 
 // BenchmarkEcho does what a shell job does: start on a terminal, output, end, drain. Its floor is

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/racetest"
 
 	"golang.org/x/sys/unix"
 )

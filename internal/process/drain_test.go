@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/racetest"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // Once a program's end is known and its terminal or pipe is drained, all its output is there.

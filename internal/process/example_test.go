@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/pump"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/terminal/pump"
 )
 
 // Start a script that has a child, and stop the full tree.

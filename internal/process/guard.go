@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/child"
-	"asyncrepl/internal/guard"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/child"
+	"asyncrepl/internal/process/guard"
 )
 
 // guardWriteLimit bounds how long a guard that does not read can delay a start. The pipe buffers

@@ -19,10 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/child"
-	"asyncrepl/internal/guard"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/child"
+	"asyncrepl/internal/process/guard"
+	"asyncrepl/internal/test/polltest"
 )
 
 // If a server is killed, nothing remains, and the guard ends last.

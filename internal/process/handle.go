@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"asyncrepl/internal/child"
-	"asyncrepl/internal/oom"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/signals"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/child"
+	"asyncrepl/internal/process/oom"
+	"asyncrepl/internal/process/signals"
+	"asyncrepl/internal/terminal/tty"
 )
 
 // A Handle is one started process, the leader, and the tree that grows from it.

@@ -18,13 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/guard"
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/guard"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
 )
 
 // patience bounds every wait: a test that runs into it has failed.

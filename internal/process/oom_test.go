@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/oom"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/process/oom"
 )
 
 // Only the kernel's count makes a SIGKILL an out-of-memory kill.

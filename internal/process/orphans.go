@@ -19,8 +19,8 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
 )
 
 // An orphan is a process that came to us when its parents had ended.

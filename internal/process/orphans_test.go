@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/polltest"
 )
 
 // While other jobs run, an orphan is attributed to its job by each kind of evidence alone.

@@ -3,7 +3,7 @@ package process
 import (
 	"os"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 )
 
 // Orphans do not come to us on this system, and a process shows neither its environment nor its

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 
 	"golang.org/x/sys/unix"
 )

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/child"
+	"asyncrepl/internal/process/child"
 
 	"golang.org/x/sys/unix"
 )

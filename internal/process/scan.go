@@ -18,8 +18,8 @@ import (
 	"slices"
 	"syscall"
 
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/procset"
 )
 
 // scan adopts the orphans that have come to us and reaps those that have ended. It takes a few

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // Callers that wait for a scan share the next one: a thousand Owners that end at once must not list

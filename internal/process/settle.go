@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
-	"asyncrepl/internal/signals"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/process/signals"
 )
 
 const (

@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/child"
-	"asyncrepl/internal/oom"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/cgroup"
+	"asyncrepl/internal/process/child"
+	"asyncrepl/internal/process/oom"
+	"asyncrepl/internal/terminal/tty"
 
 	"golang.org/x/sys/unix"
 )

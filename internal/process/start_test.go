@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/tty"
 
 	"github.com/creack/pty"
 )

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
-	"asyncrepl/internal/signals"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/process/signals"
 )
 
 var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}

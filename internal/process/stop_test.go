@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/threads"
+	"asyncrepl/internal/kernel/threads"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/polltest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/procset"
 )
 
 // Tree returns every living process of the tree, parents before their children. If the error is not

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/procset"
-	"asyncrepl/internal/racetest"
-	"asyncrepl/internal/tty"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/racetest"
 )
 
 func TestTree(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 )
 
 // Usage is the resources that processes use. A zero means that the system does not report it.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"asyncrepl/internal/ladder"
-	"asyncrepl/internal/polltest"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/polltest"
 )
 
 func TestCensusCountsTrees(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"asyncrepl/internal/changes"
+	"asyncrepl/internal/kernel/changes"
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )

@@ -3,7 +3,7 @@
 package runner
 
 import (
-	"asyncrepl/internal/listening"
+	"asyncrepl/internal/kernel/listening"
 	"asyncrepl/jobs"
 )
 

@@ -5,9 +5,9 @@ package runner
 import (
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/threads"
 	"asyncrepl/jobs"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/runner"
 )
 

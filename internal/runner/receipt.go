@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
 	"asyncrepl/jobs"
 )
 

@@ -7,11 +7,11 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/pump"
-	"asyncrepl/internal/queries"
-	"asyncrepl/internal/tty"
-	"asyncrepl/internal/view"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/terminal/queries"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/terminal/waiting"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 )
 

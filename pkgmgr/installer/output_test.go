@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // The texts are output of pip 21 to 26 and uv 0.5 to 0.13, shortened.

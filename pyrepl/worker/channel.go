@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/pump"
+	"asyncrepl/internal/terminal/pump"
 )
 
 const (

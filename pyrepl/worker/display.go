@@ -3,8 +3,8 @@ package worker
 import (
 	"errors"
 
-	"asyncrepl/internal/display"
 	"asyncrepl/internal/output"
+	"asyncrepl/jobs/display"
 )
 
 // A displayEvent shows something, or replaces what was shown. The data of a form is in the event, or else in a file: the files

@@ -20,5 +20,5 @@
 // other, and main.py the other side.
 //
 // The package knows nothing of sessions and queues, and of processes only what internal/process and
-// internal/procfs offer.
+// internal/kernel/procfs offer.
 package worker

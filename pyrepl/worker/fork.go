@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
 	"asyncrepl/internal/runner"
 	"asyncrepl/jobs"
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/tty"
-	"asyncrepl/internal/waiting"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/terminal/waiting"
 	"asyncrepl/jobs"
 )
 

@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"asyncrepl/internal/cgroup"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/runner"
-	"asyncrepl/internal/view"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 
 	"github.com/oklog/ulid/v2"

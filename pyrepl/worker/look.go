@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/callstack"
+	"asyncrepl/internal/kernel/pystack"
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/pystack"
+	"asyncrepl/internal/text/callstack"
 )
 
 // ownProgram is the worker's program as its stack shows it. If a function that it names moves, no

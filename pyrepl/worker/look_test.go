@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/callstack"
-	"asyncrepl/internal/pystack"
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/text/callstack"
 )
 
 // The reason why no look is possible is said once for each worker.

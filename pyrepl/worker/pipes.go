@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"asyncrepl/internal/pump"
+	"asyncrepl/internal/terminal/pump"
 )
 
 // A jobPipes are the pipes of one job, for its stdout and its stderr. We read them; the write ends

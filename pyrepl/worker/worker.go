@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/cgroup"
-	"asyncrepl/internal/display"
-	"asyncrepl/internal/listening"
+	"asyncrepl/internal/kernel/listening"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
-	"asyncrepl/internal/pump"
+	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/jobs"
+	"asyncrepl/jobs/display"
 )
 
 // A Worker is a Python process that holds a session's namespace.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/racetest"
+	"asyncrepl/internal/test/racetest"
 )
 
 // Test checks what every [output.Log] must do. newStore returns a new store whose logs keep at most

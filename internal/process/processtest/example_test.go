@@ -4,8 +4,8 @@ import (
 	"os"
 	"testing"
 
-	"asyncrepl/internal/ladder"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/process/processtest"
 )
 

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/guard"
-	"asyncrepl/internal/polltest"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process"
-	"asyncrepl/internal/procfs"
+	"asyncrepl/internal/process/guard"
+	"asyncrepl/internal/test/polltest"
 )
 
 // guardArg makes the test binary play the guard.

@@ -1,0 +1,170 @@
+//go:build linux
+
+package listening_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/kernel/listening"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/polltest"
+)
+
+const patience = polltest.Patience
+
+// ourselves is a tree of this process alone.
+func ourselves() ([]procfs.Process, error) {
+	s, err := procfs.Inspect(os.Getpid())
+	return []procfs.Process{s.Process}, err
+}
+
+func listen(t testing.TB, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// A job is followed, and receives its reports.
+type job struct{ reported chan []listening.Port }
+
+func follow(tree *listening.Tree) job {
+	j := job{make(chan []listening.Port, 1000)} // report must not block, and no test makes more
+	tree.Follow(func(ports []listening.Port) { j.reported <- ports }, true)
+	return j
+}
+
+// says waits for a report of exactly these listeners, all of this process.
+func (j job) says(t *testing.T, listeners ...net.Listener) {
+	t.Helper()
+	var want []string
+	for _, l := range listeners {
+		want = append(want, l.Addr().String())
+	}
+	slices.Sort(want)
+	var got []string
+	for end := time.After(patience); ; {
+		select {
+		case ports := <-j.reported:
+			got = nil
+			for _, p := range ports {
+				if p.Process.PID != os.Getpid() || p.Process.Program == "" {
+					t.Errorf("%v is said to be %v's", p.Addr, p.Process)
+				}
+				got = append(got, p.Addr.String())
+			}
+			slices.Sort(got)
+			if slices.Equal(got, want) {
+				return
+			}
+		case <-end:
+			t.Fatalf("the last report is %q, want %q", got, want)
+		}
+	}
+}
+
+// A port is reported when a process begins to listen, and no longer when it has stopped. A
+// connection is not reported.
+func TestPortsAreReported(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	j := follow(tree)
+	a := listen(t, "tcp4", "127.0.0.1:0")
+	j.says(t, a)
+	b := listen(t, "tcp6", "[::1]:0")
+	j.says(t, a, b)
+	if _, err := net.Dial("tcp", a.Addr().String()); err != nil {
+		t.Error(err)
+	}
+	c := listen(t, "tcp4", "0.0.0.0:0")
+	j.says(t, a, b, c)
+	a.Close()
+	j.says(t, b, c)
+}
+
+// A port belongs to the job during which it was opened, and to no later job of the tree.
+func TestPortsBelongToOneJob(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	first := follow(tree)
+	a := listen(t, "tcp4", "127.0.0.1:0")
+	first.says(t, a)
+	tree.Rest()
+	second := follow(tree)
+	b := listen(t, "tcp4", "127.0.0.1:0")
+	second.says(t, b)
+	a.Close()
+	b.Close()
+	second.says(t)
+}
+
+// A port that a job opened just before its end is not the next job's, even if no poll came between.
+func TestPortOfAShortJobIsNotThatOfTheNext(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	first := follow(tree)
+	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+	listen(t, "tcp4", "127.0.0.1:0")
+	tree.Rest()
+	second := follow(tree)
+	second.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+}
+
+// That holds for a third job, too, if nothing was opened since and still no poll came.
+func TestPortOfAShortJobIsNotThatOfALaterOne(t *testing.T) {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	first := follow(tree)
+	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+	listen(t, "tcp4", "127.0.0.1:0")
+	tree.Rest()
+	follow(tree)
+	tree.Rest()
+	third := job{make(chan []listening.Port, 1000)}
+	tree.Follow(func(ports []listening.Port) { third.reported <- ports }, false)
+	third.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+}
+
+// A tree that could not be listed is searched again.
+func TestFailedSearchIsRepeated(t *testing.T) {
+	failed := 0
+	tree := listening.NewTree(func() ([]procfs.Process, error) { // called by the poller alone
+		if failed++; failed <= 2 {
+			return nil, errors.New("not now")
+		}
+		return ourselves()
+	})
+	defer tree.Close()
+	a := listen(t, "tcp4", "127.0.0.1:0")
+	follow(tree).says(t, a)
+}
+
+// A program listens, and is reported.
+func Example() {
+	tree := listening.NewTree(ourselves)
+	defer tree.Close()
+	reported := make(chan listening.Port, 1)
+	tree.Follow(func(ports []listening.Port) {
+		if len(ports) > 0 {
+			reported <- ports[0]
+		}
+	}, false)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	port := <-reported
+	fmt.Println(port.Addr.String() == l.Addr().String(), port.Process.PID == os.Getpid())
+	// Output: true true
+}

@@ -1,0 +1,350 @@
+package pystack
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/kernel/procfs"
+)
+
+// What a look shows at most.
+const (
+	Frames   = 256 // the innermost ones
+	charsMax = 200 // of a name
+)
+
+// lookTime bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or
+// that another program provides, can take any time.
+const lookTime = 2 * time.Second
+
+// Errors of one look that the next need not have.
+var (
+	ErrMoving   = errors.New("it moves too fast to be seen")
+	errGreenlet = errors.New("its thread runs on a stack of another kind, as greenlets do")
+	errSlow     = errors.New("its memory could not be read in time")
+)
+
+// An UnavailableError is the reason why no look at a target has succeeded, and most probably none
+// will.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// errUnproven means that no stack was ever read that begins with the program's frames.
+var errUnproven = errors.New("its frames are not where this version of Python has them")
+
+// A Place is a function in a file.
+type Place struct{ File, Function string }
+
+// A Frame is a call of a Python function.
+type Frame struct {
+	Place
+	Line int  // 0: unknown
+	Span Span // the expression at work, from 3.11 on
+}
+
+// A Stack is the state of the main thread.
+type Stack struct {
+	Frames []Frame // outermost first, without those of the program itself
+	Outer  int     // further frames, outside of these
+	More   bool    // there are more than Outer
+	Awaits bool    // Frames are of the coroutine that waits for the event loop, which has the thread
+	Loop   bool    // the event loop has the thread, and no coroutine that waits for it can be read
+	Own    []Place // if there are no other frames: the program's, outermost first, without Bottom
+	Mark   uint64  // changes with the stack, even within a line
+
+	CPU      time.Duration // used by the thread until it was last stopped or interrupted
+	Switches int           // how often the thread has left a processor; 0: unknown
+	Running  bool          // it has a processor, or waits for one
+	Stopped  bool          // a signal has stopped it
+}
+
+// A Program is what an interpreter runs below the code that a look is for.
+type Program struct {
+	Bottom []Place // its outermost functions, outermost first: the stack always begins with them
+	Own    string  // how the file names of its modules begin; their frames are left out
+
+	// Loop is its function that has an event loop run a coroutine, and Coroutine the number of the
+	// variable there that has it.
+	Loop      Place
+	Coroutine int
+}
+
+// A Target is an interpreter in another process. Several goroutines can use it at once.
+type Target struct {
+	pid     int
+	version string
+	program Program
+	mem     memory
+	turn    chan struct{} // holds a token during a look
+
+	// Guarded by turn.
+	open    bool   // the interpreter was found, or err is set
+	err     error  // of every look; nil: none that is known
+	runtime uint64 // its address
+	layout  layout
+	bottom  []uint64 // the code of Program.Bottom; nil: not found yet
+}
+
+// NewTarget returns a target. The interpreter says that it is of a version, such as 3.12.1, and
+// runs program. It is searched for at the first look.
+func NewTarget(pid int, version string, program Program) *Target {
+	return &Target{pid: pid, version: version, program: program, mem: process(pid), turn: make(chan struct{}, 1)}
+}
+
+// Look returns the stack of the main thread.
+func (t *Target) Look() (Stack, error) {
+	type result struct {
+		stack Stack
+		err   error
+	}
+	limit := time.NewTimer(lookTime)
+	defer limit.Stop()
+	select {
+	case t.turn <- struct{}{}:
+	case <-limit.C:
+		return Stack{}, errSlow
+	}
+	done := make(chan result, 1) // so that a late result needs no reader
+	go func() {                  // no owner after lookTime; ends when the kernel has read the memory
+		s, err := t.lookOnce()
+		<-t.turn
+		done <- result{s, err}
+	}()
+	select {
+	case r := <-done:
+		return r.stack, r.err
+	case <-limit.C:
+		return Stack{}, errSlow
+	}
+}
+
+// A stack counts if several readings in a row agree: more if the frames are objects of their own,
+// far from one another. Of a tight loop of calls many readings are torn, so a look reads often. A
+// reading takes one or two microseconds.
+const (
+	enough      = 4
+	enoughApart = 6
+	stuck       = 20 // of one with a frame that does not look at work
+	most        = 20 * enoughApart
+	foreignMax  = 5 // stacks of other frames than the program's
+)
+
+// errForeign means that a stack is whole and begins with other frames than the program's.
+var errForeign = errors.New("foreign")
+
+// lookOnce is Look by the holder of the turn.
+func (t *Target) lookOnce() (s Stack, err error) {
+	if !t.open && t.err == nil {
+		if err := t.find(); errors.Is(err, procfs.ErrGone) {
+			return Stack{}, err
+		} else if err != nil {
+			t.err = &UnavailableError{err}
+		}
+		t.open = true
+	}
+	if t.err != nil {
+		return Stack{}, t.err
+	}
+	if s, err = t.look(); err == nil {
+		s.CPU, s.Switches, s.Running, s.Stopped = activity(t.pid)
+	}
+	return s, err
+}
+
+// find finds the interpreter and its layout.
+func (t *Target) find() (err error) {
+	var major, minor int
+	if _, err := fmt.Sscanf(t.version, "%d.%d.", &major, &minor); err != nil || major != 3 {
+		return fmt.Errorf("the frames of Python %s are not known", t.version)
+	}
+	if t.runtime, err = runtimeOf(t.pid); err != nil {
+		return err
+	}
+	t.layout, err = readLayout(newView(t.mem), t.runtime, minor)
+	return err
+}
+
+// look reads the frames until several readings in a row agree.
+func (t *Target) look() (Stack, error) {
+	need := enough
+	if t.layout.owner == 0 {
+		need = enoughApart
+	}
+	var v *view
+	var c chain
+	agreed, foreign := 0, 0
+	for range most {
+		d, err := t.next(&v)
+		if err != nil && !errors.Is(err, errTorn) {
+			return Stack{}, err
+		}
+		if err != nil || agreed == 0 || !c.equal(d) {
+			agreed = 0
+		}
+		if err != nil {
+			continue
+		}
+		c = d
+		if agreed++; agreed < need || agreed < stuck && !t.atWork(c) {
+			continue
+		}
+		v.limit = pagesMax
+		s, err := t.resolve(v, c)
+		if errors.Is(err, errForeign) {
+			foreign++
+		} else if !errors.Is(err, errTorn) {
+			return s, err
+		}
+		if foreign == foreignMax {
+			return Stack{}, t.foreign()
+		}
+		v, agreed = nil, 0
+	}
+	return Stack{}, ErrMoving
+}
+
+// next reads the frames again in the view *v, or in a new one if there is none or some of its pages
+// are gone.
+func (t *Target) next(v **view) (chain, error) {
+	if *v == nil || !(*v).again() {
+		*v = newView(t.mem)
+	}
+	c, err := t.chain(*v)
+	if err != nil {
+		*v = nil
+	}
+	return c, err
+}
+
+// foreign returns the error for stacks that begin with other frames than the program's. If the thread
+// is not blocked, all readings can be of one moment in which it goes from one generator to another:
+// it has no processor while the machine runs something else.
+func (t *Target) foreign() error {
+	if t.bottom == nil {
+		return &UnavailableError{errUnproven}
+	}
+	if _, _, runs, _ := activity(t.pid); runs {
+		return ErrMoving
+	}
+	return errGreenlet
+}
+
+var seed = maphash.MakeSeed()
+
+// resolve returns the stack that a chain is.
+func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
+	codes := make(map[uint64]*code)
+	links := c.links
+	if s.More = c.cut; !c.cut {
+		if err := t.prove(v, links, codes); err != nil {
+			return Stack{}, err
+		}
+		links = links[:len(links)-len(t.program.Bottom)]
+	}
+	all := links
+	if links, err = t.trim(v, links, codes); err != nil {
+		return Stack{}, err
+	}
+	if len(links) == 0 {
+		s.Own = places(all[:min(len(all), Frames)], codes)
+	}
+	s.Outer = max(0, len(links)-Frames)
+	links = links[:min(len(links), Frames)]
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	loop := -1 // the call of Program.Loop, while only loops run in it
+	for i, k := range slices.Backward(links) {
+		code, err := t.code(v, k.code, codes)
+		if err != nil {
+			return Stack{}, err
+		}
+		maphash.WriteComparable(&hash, k)
+		switch {
+		case code.place == t.program.Loop:
+			loop = i
+		case t.own(code):
+		case loop >= 0 && ofLoop(code.place.File):
+		default:
+			loop = -1
+			s.Frames = append(s.Frames, code.frame(k.at))
+		}
+	}
+	if loop >= 0 {
+		waiting := t.awaited(v, links[loop], codes)
+		for _, w := range waiting {
+			maphash.WriteComparable(&hash, w.link)
+			if !t.own(w.code) {
+				s.Frames, s.Awaits = append(s.Frames, w.code.frame(w.at)), true
+			}
+		}
+	}
+	s.Loop = loop >= 0 && !s.Awaits
+	s.Mark = hash.Sum64()
+	return s, nil
+}
+
+// places returns where links are, outermost first. Their code is known.
+func places(links []link, codes map[uint64]*code) (list []Place) {
+	for _, k := range slices.Backward(links) {
+		list = append(list, codes[k.code].place)
+	}
+	return list
+}
+
+// trim returns links without the outermost ones that are the program's own.
+func (t *Target) trim(v *view, links []link, codes map[uint64]*code) ([]link, error) {
+	for len(links) > 0 {
+		last := len(links) - 1
+		code, err := t.code(v, links[last].code, codes)
+		if err != nil {
+			return nil, err
+		}
+		if !t.own(code) || code.place == t.program.Loop {
+			break
+		}
+		links = links[:last]
+	}
+	return links, nil
+}
+
+// own reports whether code is the program's own.
+func (t *Target) own(c *code) bool { return strings.HasPrefix(c.place.File, t.program.Own) }
+
+// ofLoop reports whether a file belongs to the event loop.
+func ofLoop(file string) bool {
+	return strings.HasSuffix(file, "/selectors.py") || strings.Contains(file, "/asyncio/")
+}
+
+// prove checks that a stack begins with the program's frames. When it does for the first time, that
+// proves the layout as well.
+func (t *Target) prove(v *view, links []link, codes map[uint64]*code) error {
+	n := len(t.program.Bottom)
+	if len(links) < n {
+		return errForeign
+	}
+	found := make([]uint64, n)
+	for i, k := range links[len(links)-n:] {
+		found[n-1-i] = k.code
+	}
+	if t.bottom != nil {
+		if !slices.Equal(found, t.bottom) {
+			return errForeign
+		}
+		return nil
+	}
+	for i, addr := range found {
+		code, err := t.code(v, addr, codes)
+		if err != nil || code.place != t.program.Bottom[i] {
+			return errForeign
+		}
+	}
+	t.bottom = found
+	return nil
+}

@@ -1,0 +1,124 @@
+package arguments
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
+
+	"asyncrepl/internal/mcp/rawjson"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/terminal/keys"
+)
+
+// KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
+// text. One that looks like a name and is none is a mistake, and so are words alone: typed, the
+// name of a key that there is not would be a command to some programs. The error shows nothing of
+// secret keys.
+func (a *Args) KeySequence() (keys.Sequence, error) {
+	var all keys.Sequence
+	pressed, word := false, -1 // whether there is a key; the first word
+	for i, element := range a.Keys {
+		key, ok := keys.Parse(element)
+		switch {
+		case element == "":
+			return nil, report.Mistakef("keys[%d] is empty.", i)
+		case ok:
+			pressed = true
+		case utf8.RuneCountInString(element) == 1:
+			key, pressed = keys.Text(element), true
+		case holdsKeys(element):
+			return nil, report.Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
+		case isChord().MatchString(element), len(nearestKeys(element)) > 0: // it is likely meant as a key
+			return nil, a.noKey(i)
+		default:
+			key = keys.Text(element)
+			if word < 0 && isWord().MatchString(element) {
+				word = i
+			}
+		}
+		all = append(all, key)
+	}
+	if word >= 0 && !pressed {
+		return nil, a.noKey(word)
+	}
+	return all, nil
+}
+
+// noKey returns the mistake that an element of keys is not a key.
+func (a *Args) noKey(i int) error {
+	const remedy = "Keys are: %s, f1 to f12; chords such as ctrl-c, alt-x and shift-tab; and single characters. To type a word, use text."
+	near := ""
+	if !a.Secret {
+		near = didYouMean(nearestKeys(a.Keys[i]))
+	}
+	names := slices.DeleteFunc(keys.Names(), func(name string) bool { return name[0] == 'f' })
+	return report.Mistakef("%s is not a key.%s "+remedy, a.keyNamed(i), near, strings.Join(names, ", "))
+}
+
+// keyNamed names an element of keys in an error.
+func (a *Args) keyNamed(i int) string {
+	if a.Secret {
+		return fmt.Sprintf("keys[%d]", i)
+	}
+	return fmt.Sprintf("keys[%d] (%s)", i, report.OneLine(a.Keys[i]))
+}
+
+// holdsKeys reports whether an element is several names of keys with spaces between them.
+func holdsKeys(element string) bool {
+	names := strings.Fields(element)
+	return len(names) > 1 && !slices.ContainsFunc(names, func(name string) bool {
+		_, ok := keys.Parse(name)
+		return !ok || len(name) == 1
+	})
+}
+
+// The patterns are compiled when a call first names keys.
+var (
+	// isWord matches an element that could be meant as a name.
+	isWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+
+	// isChord matches what has the form of a chord, or is the name of a key of other keyboards.
+	isChord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
+	})
+)
+
+// nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and
+// the words key and arrow, or in one letter of a long name, but not in its first.
+func nearestKeys(word string) (near []string) {
+	const longest = 16 // with what is left out
+	if len(word) > longest || utf8.RuneCountInString(word) < 2 {
+		return nil
+	}
+	word = strings.NewReplacer("<", "", ">", "", "{", "", "}", "", "[", "", "]", "", "_", "", "-", "", "key", "", "arrow", "").
+		Replace(strings.ToLower(word))
+	for _, name := range keys.Names() {
+		if word == name || len(name) >= 5 && word != "" && word[0] == name[0] && levenshtein.ComputeDistance(word, name) == 1 {
+			near = append(near, name)
+		}
+	}
+	return near
+}
+
+// signalNames are the signals that a call can send. The one that ends a job for certain belongs to
+// cancel_job.
+var signalNames = []string{"INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "CONT", "TSTP"}
+
+// readSignal reads the name of a signal, which can also be SIGINT or int.
+func readSignal(name string, raw json.RawMessage) (string, error) {
+	s, _ := rawjson.String(raw)
+	short := strings.TrimPrefix(strings.ToUpper(s), "SIG")
+	switch {
+	case slices.Contains(signalNames, short):
+		return "SIG" + short, nil
+	case short == "KILL":
+		return "", report.Mistakef("%s may not be KILL: cancel_job with force=true kills the job and all its processes.", name)
+	}
+	return "", report.Mistakef("%s must be one of: %s.%s", name, strings.Join(signalNames, ", "), didYouMean(Nearest(short, signalNames)))
+}

@@ -1,0 +1,130 @@
+package httpserver
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/serve/metrics"
+)
+
+// methodOf returns the method of HTTP, of which a client can make up any.
+func methodOf(r *http.Request) string {
+	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}, r.Method) {
+		return r.Method
+	}
+	return "other"
+}
+
+// pathOf returns the path of a request as far as the server knows it: a client can make up the
+// rest.
+func pathOf(r *http.Request) string {
+	switch {
+	case r.URL.Path == mcpPath, r.URL.Path == healthPath:
+		return r.URL.Path
+	case strings.HasPrefix(r.URL.Path, filesPath):
+		return filesPath
+	}
+	return ""
+}
+
+// result returns how the request went, which has ended in the state s.
+func (x *exchange) result(s *state) metrics.Result {
+	switch {
+	case s.seen.Status >= 400:
+		return metrics.Refused
+	case s.fate == cancelled:
+		return metrics.Cancelled
+	case s.first == handled:
+		return s.seen.Result
+	case s.seen.Tool != "", x.client.Err() != nil && s.seen.Bytes == 0:
+		return metrics.Closed
+	}
+	return metrics.OK
+}
+
+// toolOf returns the name of the tool that a request calls, or "" if there is no such tool: what is
+// only a client's text is neither counted nor logged.
+func (s *Server) toolOf(req mcp.Request) string {
+	call, ok := req.(*mcp.CallToolRequest)
+	if !ok || call.Params == nil || !slices.Contains(s.config.Tools, call.Params.Name) {
+		return ""
+	}
+	return call.Params.Name
+}
+
+// outcome returns how a call went and the id of the job that its reply is about, or "".
+func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
+	if err != nil {
+		return metrics.Error, ""
+	}
+	text, isError := said(res)
+	if isError {
+		return metrics.Error, ""
+	}
+	headers, _, _ := strings.Cut(text, "\n\n") // output follows, which is not the server's
+	for line := range strings.Lines(headers) {
+		if id, ok := strings.CutPrefix(line, "Job ID: "); ok {
+			return metrics.OK, strings.TrimSpace(id)
+		}
+	}
+	return metrics.OK, ""
+}
+
+// said returns the text that the result of a tool begins with, and whether it is an error. The
+// result can be of a type of package delivery.
+func said(res mcp.Result) (text string, isError bool) {
+	switch r := res.(type) {
+	case interface{ Said() (string, bool) }:
+		return r.Said()
+	case *mcp.CallToolResult:
+		if len(r.Content) > 0 {
+			if block, ok := r.Content[0].(*mcp.TextContent); ok {
+				text = block.Text
+			}
+		}
+		return text, r.IsError
+	}
+	return "", false
+}
+
+// A countingWriter remembers the status of an answer and counts its bytes.
+type countingWriter struct {
+	http.ResponseWriter
+	status  int
+	written int64
+}
+
+func (w *countingWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	w.begin()
+	n, err := w.ResponseWriter.Write(p)
+	w.written += int64(n)
+	return n, err
+}
+
+// ReadFrom lets the kernel copy files.
+func (w *countingWriter) ReadFrom(r io.Reader) (int64, error) {
+	w.begin()
+	n, err := io.Copy(w.ResponseWriter, r)
+	w.written += n
+	return n, err
+}
+
+func (w *countingWriter) begin() {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+}
+
+// Unwrap is for http.ResponseController.
+func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

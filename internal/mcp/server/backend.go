@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
+	"asyncrepl/internal/mcp/arguments"
+	"asyncrepl/internal/reply/overview"
+	"asyncrepl/jobs"
+)
+
+// A Backend makes and describes jobs: an [engine.Engine], or a fake in tests. Its methods are safe
+// for concurrent use and do not wait, except for Branch, and Create with a Python of its own. Their
+// errors are shown to clients and say how to fix the problem.
+type Backend interface {
+	// Jobs returns the registry in which the tools start and find jobs.
+	Jobs() *jobs.Registry
+	// Session returns a Python session. If there is none, the error is an [*engine.NoSessionError].
+	Session(name string) (engine.Session, error)
+	// Open returns a Python session for a job, and reports whether it had to make it.
+	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
+	// Create makes a Python session that does not exist. install is that of its packages, or
+	// nil. It can take as long as the start of an interpreter.
+	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s overview.Session, install *engine.Install, err error)
+	// Branch makes a Python session that continues with the variables of another one. It waits for
+	// its turn there until ctx is done.
+	Branch(ctx context.Context, from, name string) (overview.Session, engine.Shared, error)
+	// Replay returns what runs code in the state after a job, in a new Python session.
+	Replay(job jobs.Record) (engine.Replay, error)
+	// Continue is Branch from the state after a job. The error is engine.ErrNotKept if that is not
+	// there any more.
+	Continue(ctx context.Context, job jobs.Record, name string) (overview.Session, engine.Shared, error)
+	// Sessions returns the state of the sessions, and how many are allowed at once.
+	Sessions() (list []overview.Session, limit int)
+	// Delete ends a Python session for good. kept is the directory of its own environment, which
+	// stays, or empty.
+	Delete(name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
+	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
+	Losses() []*engine.Loss
+	// Shell returns a runner of one command line.
+	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
+	// Install returns an install of packages for a session, and reports whether it had to make the
+	// session.
+	Install(sc engine.Scope, session, packages string) (install *engine.Install, made bool, err error)
+	// TakeNote returns what a client should know about its Python environment if that was made since
+	// the last call, or "".
+	TakeNote(sc engine.Scope) string
+	// Status returns the state of the server.
+	Status(sc engine.Scope) overview.Server
+}
+
+// MostChars are the most characters that a call or Config.MaxChars can ask for.
+const MostChars = arguments.MaxText
+
+// A Config is shared by all connections.
+type Config struct {
+	Backend  Backend
+	Version  string   // the program's version, for clients
+	Toolsets []string // what clients are offered, see [ParseToolsets]; nil: core and sessions
+	// MaxChars bounds the replies of calls that don't set max_chars, for clients that cut long ones. 0:
+	// 16,000.
+	MaxChars int
+	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
+	// text. The lines that name images and the resources that hold them stay.
+	NoImages bool
+	Files    *files.Store  // of the toolset files; nil: one of the server's own
+	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
+	// PictureWait is how long an answer with pictures waits while others on the same connection have
+	// not been read. Then it goes without them. 0: as long as its call.
+	PictureWait time.Duration
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
+	if err := c.args.CheckCode(); err != nil {
+		return nil, err
+	}
+	if c.args.FromJob != "" {
+		return c.executeFrom(ctx)
+	}
+	if c.args.Rerun {
+		return nil, report.Mistakef("rerun is about the jobs up to from_job: give from_job too.")
+	}
+	session := c.session()
+	py, made, err := c.Backend.Open(c.scope, session)
+	if err != nil {
+		return nil, err
+	}
+	c.made = made
+	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code)}
+	if c.args.Path == "" {
+		return c.execute(ctx, spec, c.keeping(py, py.Exec(c.args.Code)))
+	}
+	file := engine.File{Path: c.args.Path, Args: c.args.Args}
+	spec.Title = view.Title(file.String())
+	return c.execute(ctx, spec, c.keeping(py, py.ExecFile(file)))
+}
+
+// keeping returns a runner of code, which leaves a checkpoint if the call asks for one.
+func (c *call) keeping(py engine.Session, run jobs.Runner) jobs.Runner {
+	if c.args.Checkpoint {
+		return py.WithCheckpoint(run)
+	}
+	return run
+}
+
+func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
+	dir, err := c.directory(c.args.Cwd)
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.Backend.Shell(c.scope, engine.Command{
+		Line:    c.args.Command,
+		Dir:     dir,
+		Env:     c.args.Env,
+		TTY:     c.args.TTY == nil || *c.args.TTY,
+		Session: c.args.ShellSession,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command)}, run)
+}
+
+func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
+	session := c.session()
+	install, made, err := c.Backend.Install(c.scope, session, c.args.Package)
+	if err != nil {
+		return nil, err
+	}
+	c.made = made
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Site: install.Site}, install.Run)
+}
+
+// execute starts a job and waits for it during the grace.
+func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
+	spec.Timeout = c.scope.Timeout
+	if c.args.Timeout != nil {
+		spec.Timeout, spec.Spare = *c.args.Timeout, spec.Kind == jobs.Python
+	}
+	j, err := c.jobs.Start(spec, run)
+	if err != nil {
+		return nil, err
+	}
+	c.changes.Changed()
+	c.notices.Watch(j)
+	until := time.Now().Add(startTime)
+	c.awaitBy(ctx, j, c.scope.GraceTime(), func(ctx context.Context) error { return j.AwaitServing(ctx, jobs.ReaderTime, servingTime) })
+	if record := j.Record(); record.Status == jobs.Queued && c.reporter.Ahead(record) == nil {
+		start, cancel := context.WithDeadline(ctx, until)
+		defer cancel()
+		j.AwaitStart(start)
+	}
+	w := c.window(0)
+	if note := c.Backend.TakeNote(c.scope); note != "" {
+		w.Line("Note", note)
+	}
+	return c.reporter.Job(j, w), nil
+}
+
+// startTime is how long a call that does not wait still waits for its job to start, if no other job
+// is ahead of it. Without that its reply would always say queued.
+const startTime = 50 * time.Millisecond
+
+// servingTime is how long a job that listens must be quiet to count as a server that has started.
+const servingTime = 200 * time.Millisecond
+
+// await waits until the job ends or asks for input, for as long as the call says, or def. It does
+// not say why it returned: the reply shows the state of the job.
+func (c *call) await(ctx context.Context, j *jobs.Job, def time.Duration) {
+	c.awaitBy(ctx, j, def, func(ctx context.Context) error { return j.AwaitReader(ctx, jobs.ReaderTime) })
+}
+
+// awaitBy is await with wait in place of Job.Await.
+func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait func(context.Context) error) {
+	c.ticket.Pass()
+	d := c.waitFor(def)
+	if d <= 0 {
+		return
+	}
+	defer c.progress.Start(ctx, d, func() news.Note { return news.Of(j) })()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = wait(ctx)
+}
+
+// waitFor returns how long the call waits: its wait_seconds, or def.
+func (c *call) waitFor(def time.Duration) time.Duration {
+	if c.args.Wait != nil {
+		return *c.args.Wait
+	}
+	return def
+}
+
+// directory returns the directory in which a command is to run, or "" if cwd is empty. A relative
+// cwd starts in the workspace.
+func (c *conn) directory(cwd string) (string, error) {
+	if cwd == "" {
+		return "", nil
+	}
+	dir := cwd
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(c.scope.Workspace, dir)
+	}
+	fi, err := os.Stat(dir)
+	switch {
+	case err != nil && os.IsNotExist(err):
+		return "", report.Mistakef("cwd: there is no directory %s. Relative paths start in the workspace, %s.", report.OneLine(dir), report.OneLine(c.scope.Workspace))
+	case err != nil:
+		return "", report.Mistakef("cwd: %s can't be used: %v.", report.OneLine(dir), err)
+	case !fi.IsDir():
+		return "", report.Mistakef("cwd: %s is not a directory.", report.OneLine(dir))
+	}
+	return dir, nil
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/reply/search"
+)
+
+const (
+	defaultMatches = 50
+	// searchTime bounds a search, because some expressions are slow: some clients give up a call after
+	// a minute.
+	searchTime = 50 * time.Second
+)
+
+func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
+	pattern, err := search.Compile(c.args.Pattern)
+	if err != nil {
+		return nil, report.Mistakef("pattern %v", err)
+	}
+	j, err := c.find(c.args.JobID)
+	if err != nil {
+		return nil, err
+	}
+	q := search.Query{Pattern: pattern, Matches: defaultMatches, Limit: searchTime}
+	if c.args.MaxMatches != nil {
+		q.Matches = int(*c.args.MaxMatches)
+	}
+	if c.args.Context != nil {
+		q.Context = int(*c.args.Context)
+	}
+	if c.args.Cursor != nil {
+		q.From = *c.args.Cursor
+		if err := withinOutput(j, q.From); err != nil {
+			return nil, err
+		}
+	}
+	c.notices.Watch(j)
+	c.ticket.Pass()
+	record := j.Record()
+	defer c.progress.Start(ctx, searchTime, func() news.Note { return news.Note{Line: "searching the output of job " + j.ID()} })()
+	found, err := search.Run(ctx, j.Log(), q)
+	if err != nil {
+		return nil, err
+	}
+	c.notices.Shows(record)
+	return found.Reply(record, c.notices.Also(), c.replyChars()), nil
+}

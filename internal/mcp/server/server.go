@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/files"
+	"asyncrepl/internal/mcp/delivery"
+	"asyncrepl/internal/mcp/refusal"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/jobs"
+)
+
+// A conn is the state that the calls of one connection share.
+type conn struct {
+	Config
+	jobs      *jobs.Registry // the Backend's
+	scope     engine.Scope
+	tools     func(defaults) []*tool // sharedTools, except in tests
+	reporter  *report.Reporter
+	announced report.Notices
+	changes   delivery.Changes
+	unread    *delivery.Room
+}
+
+// unreadMax is how many bytes of pictures and displays can be in answers of a connection that are
+// not queued yet.
+const unreadMax = 16 << 20
+
+// New returns the server of one connection, over any transport of the SDK. Its calls see the jobs
+// that sc covers. When ctx is done, they stop waiting and are answered with the current status.
+// Jobs outlive both the connection and ctx.
+//
+// Several connections can share a server if one client makes them all, as over HTTP: an event that
+// was announced on one connection is then not repeated on the others.
+func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
+	return newConn(shared, sc).server(ctx)
+}
+
+func newConn(shared Config, sc engine.Scope) *conn {
+	all := shared.Backend.Jobs()
+	if shared.Files == nil {
+		shared.Files = &files.Store{}
+	}
+	if sc.Log == nil {
+		sc.Log = slog.New(slog.DiscardHandler)
+	}
+	return &conn{
+		Config: shared, jobs: all, scope: sc, tools: sharedTools,
+		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+	}
+}
+
+func (c *conn) server(ctx context.Context) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "async-repl", Version: c.Version}, &mcp.ServerOptions{
+		Instructions: c.instructions(), // and no Logger: the SDK would log every connection
+		// The list of tools never changes, and logging is not offered.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
+	})
+	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.Follow, c.answer)
+	// The SDK notifies clients of each era in its own way when a template is added. Its list of
+	// templates is not used for anything else.
+	c.changes.Notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
+	context.AfterFunc(ctx, c.changes.Close)
+	return s
+}
+
+// job returns a job by its whole id, which calls that change it need.
+func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(id) }
+
+// find returns a job by its id or a unique prefix of it.
+func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(id) }
+
+// answer answers requests about tools and resources in place of the SDK. For each connection, the
+// SDK would check the schemas of all tools again and keep what it found: 50 KB for a session over
+// HTTP. Of resources it knows neither lists that change nor queries in any order.
+func (c *conn) answer(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch req := req.(type) {
+		case *mcp.ListToolsRequest:
+			return c.listTools(req.Params)
+		case *mcp.CallToolRequest:
+			return c.callTool(ctx, req)
+		case *mcp.ListResourceTemplatesRequest:
+			return listTemplates(req.Params)
+		case *mcp.ListResourcesRequest:
+			return c.listResources(req.Params)
+		case *mcp.ReadResourceRequest:
+			return c.readResource(ctx, req)
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// run runs a tool. Mistakes and refusals are results marked as errors.
+func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.CallToolResult {
+	ticket := delivery.TicketOf(req.Extra)
+	defer ticket.Pass() // not only with the answer, which can have to wait for room
+	a, err := t.signature().Decode(req.Params.Arguments)
+	if err != nil {
+		return delivery.Text(report.Textf("%s", err), true)
+	}
+	a.ExpandHome(c.scope.Home)
+	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
+	ticket.OnCancel(current.notices.Cancel)
+	settle := func() { current.notices.Settle(false) } // if it panics
+	defer func() { settle() }()
+	reply, err := t.call(current, ctx)
+	if err != nil {
+		reply = c.refusal(err)
+		current.notices.Shows(reply.Shown()...)
+	}
+	if current.made {
+		made := "new"
+		if current.chosen != "" {
+			made += ", " + current.chosen
+		}
+		reply.Insert("Session", made)
+	}
+	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle interpreter
+		if current.notices.Lost(loss.Session + " " + loss.Job) {
+			reply.Insert("Lost", loss.String())
+		}
+	}
+	res, release := c.unread.Result(ctx, ticket, reply, err != nil)
+	settle = func() {
+		ticket.OnAnswer(func(queued bool) {
+			release()
+			current.notices.Settle(queued)
+		})
+	}
+	return res
+}
+
+// refusal returns the reply for an error.
+func (c *conn) refusal(err error) *report.Reply {
+	return refusal.Of(err, c.reporter, c.offers(sessions))
+}
+
+// undeclared are the methods of capabilities that the server does not declare.
+var undeclared = []string{
+	"completion/complete", "logging/setLevel", "prompts/get", "prompts/list", "resources/subscribe", "resources/unsubscribe",
+}
+
+// declared refuses undeclared methods, some of which the SDK would answer.
+func declared(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if slices.Contains(undeclared, method) {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", method)}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// leaving ends the context of every request when leave is done.
+func leaving(leave context.Context) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(leave, cancel)()
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// recovering answers for a handler that panics: the client learns that it was a defect, the log
+// shows which, and other calls continue.
+func (c *conn) recovering(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			call, ok := req.(*mcp.CallToolRequest)
+			name := ""
+			if ok && call.Params != nil {
+				name = call.Params.Name
+			}
+			c.scope.Log.Error("panic in a request", "method", method, "tool", name, "panic", p, "stack", string(debug.Stack()))
+			res, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+			if ok {
+				res, err = delivery.Text(report.Textf("Internal error: a defect of this server, described in its log. Jobs continue; list_jobs shows them."), true), nil
+			}
+		}()
+		return next(ctx, method, req)
+	}
+}

@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"asyncrepl/internal/mcp/arguments"
+	"asyncrepl/internal/mcp/delivery"
+	"asyncrepl/internal/reply/report"
+)
+
+// A tool is one entry of the list that clients see. Schema and documentation keep the order of
+// required and optional.
+type tool struct {
+	name     string
+	toolset  string
+	about    string // the first sentence decides whether a model uses it
+	required []string
+	optional []string
+	wait     string // the description of its wait_seconds
+	hints    hints
+	call     func(c *call, ctx context.Context) (*report.Reply, error)
+
+	definition *mcp.Tool // as clients see it
+}
+
+// A call is one call of a tool.
+type call struct {
+	*conn
+	args     *arguments.Args
+	ticket   delivery.Ticket     // passed before the call waits
+	progress *delivery.Progress  // reports to the client while the call waits
+	notices  *report.CallNotices // the events of jobs that the reply announces
+	made     bool                // it has made the session that it is for
+	chosen   string              // the name of that session, if the reply must say it
+}
+
+// hints are the properties of a tool that clients rely on. Clients run read-only tools side by side
+// and others one at a time.
+type hints struct{ readOnly, idempotent, destructive, openWorld bool }
+
+var (
+	reads = hints{readOnly: true, idempotent: true}
+	runs  = hints{destructive: true, openWorld: true}
+	ends  = hints{destructive: true, idempotent: true}
+	makes = hints{openWorld: true}
+)
+
+// defaultLonger is how long wait_for_jobs waits: less than the minute after which some clients give
+// up.
+const defaultLonger = 45 * time.Second
+
+// defaults are settings that the descriptions of tools name.
+type defaults struct {
+	grace time.Duration
+	chars int // the default of max_chars
+}
+
+// tools returns all tools in the order of their names.
+func tools(of defaults) []*tool {
+	after := strconv.FormatFloat(of.grace.Seconds(), 'f', -1, 64)
+	atOnce, shortly, longer := "default 0, at most 110", "default "+after+", at most 110", "default 45, at most 110"
+	return []*tool{{
+		name: "cancel_job", toolset: core,
+		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Without force, Python with variables is only interrupted.",
+		required: []string{"job_id"}, optional: []string{"force"},
+		hints: hints{destructive: true}, call: (*call).cancelJob, // again, it can interrupt again
+	}, {
+		name: "check_job_status", toolset: core,
+		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
+		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "view", "max_chars"},
+		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
+	}, {
+		name: "check_python_status", toolset: core,
+		about:    "Show status and output of a Python job, and where a running one is. Without job_id, use the session's current Python job, or else its last one.",
+		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
+		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
+	}, {
+		name: "complete_code", toolset: namespace,
+		about:    "List the names, attributes or modules that can stand at a place of Python code. Runs nothing of it.",
+		required: []string{"code"}, optional: []string{"cursor", "session"},
+		hints: makes, call: (*call).completeCode,
+	}, {
+		name: "create_session", toolset: sessions,
+		about:    "Make a Python session with settings of its own: interpreter, packages, directory. Its Python starts with its first job.",
+		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
+		hints: makes, call: (*call).createSession,
+	}, {
+		name: "delete_file", toolset: FilesToolset,
+		about:    "Delete a file of the workspace.",
+		optional: []string{"path", "filename"},
+		hints:    ends, call: (*call).deleteFile,
+	}, {
+		name: "delete_session", toolset: sessions,
+		about:    "End a session for good: its Python, its jobs and its variables.",
+		required: []string{"session"},
+		hints:    ends, call: (*call).deleteSession,
+	}, {
+		name: "delete_variables", toolset: namespace,
+		about:    "Delete variables of a Python session: those named, or none if one is missing; or all.",
+		optional: []string{"names", "all", "session"},
+		hints:    runs, call: (*call).deleteVariables,
+	}, {
+		name: "edit_file", toolset: FilesToolset,
+		about:    "Replace the text old of a file by new. Nothing changes if old is missing or occurs more often than count.",
+		required: []string{"path", "old", "new"}, optional: []string{"count"},
+		hints: hints{destructive: true}, call: (*call).editFile,
+	}, {
+		name: "execute_command_async", toolset: core,
+		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
+		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
+		wait: shortly, hints: runs, call: (*call).executeCommand,
+	}, {
+		name: "execute_python", toolset: core,
+		about:    "Run Python, code or a file, as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
+		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "wait_seconds", "timeout_seconds", "max_chars"},
+		wait:     shortly, hints: runs, call: (*call).executePython,
+	}, {
+		name: "export_session", toolset: sessions,
+		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace.",
+		required: []string{"path"}, optional: []string{"session", "overwrite"},
+		hints: ends, call: (*call).exportSession,
+	}, {
+		name: "get_variable", toolset: namespace,
+		about:    "Show the value of a variable, or of any Python expression. With cursor, show it from there on.",
+		required: []string{"name"}, optional: []string{"session", "format", "cursor", "max_chars"},
+		hints: runs, call: (*call).getVariable,
+	}, {
+		name: "inspect_object", toolset: namespace,
+		about:    "Show type, signature, documentation and source of a Python object.",
+		required: []string{"name"}, optional: []string{"session"},
+		hints: runs, call: (*call).inspectObject,
+	}, {
+		name: "install_package_async", toolset: core,
+		about:    "Install Python packages for a session as a job. They can be imported at once.",
+		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*call).installPackage,
+	}, {
+		name: "list_files", toolset: FilesToolset,
+		about:    "List files and directories of the workspace, as paths or as a tree.",
+		optional: []string{"path", "recursive", "tree", "max_depth", "include_files", "include_dirs"},
+		hints:    reads, call: (*call).listFiles,
+	}, {
+		name: "list_jobs", toolset: core,
+		about:    "List jobs, newest first.",
+		optional: []string{"status", "session", "limit", "before"},
+		hints:    reads, call: (*call).listJobs,
+	}, {
+		name: "list_sessions", toolset: sessions,
+		about: "List the Python sessions: state, jobs, variables, processes, memory, CPU time, age, interpreter, directory.",
+		hints: reads, call: (*call).listSessions,
+	}, {
+		name: "list_variables", toolset: core,
+		about:    "List the variables of a Python session, even while it is busy.",
+		optional: []string{"session", "pattern"},
+		hints:    reads, call: (*call).listVariables,
+	}, {
+		name: "read_file", toolset: FilesToolset,
+		about:    "Read a file of the workspace: text, a picture, or else base64.",
+		required: []string{"path"}, optional: []string{"max_bytes", "offset"},
+		hints: reads, call: (*call).readFile,
+	}, {
+		name: "restart_python_worker", toolset: core,
+		about:    "Restart a session's Python. Its jobs end and all its variables are lost, unless it continues from a checkpoint.",
+		optional: []string{"session", "checkpoint"},
+		hints:    ends, call: (*call).restartPython,
+	}, {
+		name: "search_job_output", toolset: core,
+		about:    "Find lines in a job's output, all of it or from cursor on. A match shows its cursor: read on from there with check_job_status.",
+		required: []string{"job_id", "pattern"}, optional: []string{"context", "max_matches", "cursor"},
+		hints: reads, call: (*call).searchJobOutput,
+	}, {
+		name: "send_command_input", toolset: core,
+		about:    "Type into a job's terminal: \\n in text is Enter, and nothing is added. Order: size, signal, text, keys, eof.",
+		required: []string{"job_id"}, optional: []string{"text", "keys", "eof", "secret", "paste", "size", "signal", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*call).sendCommandInput,
+	}, {
+		name: "send_python_input", toolset: core,
+		about:    "Answer the question of a Python job in waiting_input with one line.",
+		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
+		wait: shortly, hints: runs, call: (*call).sendPythonInput,
+	}, {
+		name: "server_status", toolset: core,
+		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
+		hints: reads, call: (*call).serverStatus,
+	}, {
+		name: "set_variable", toolset: namespace,
+		about:    "Set a variable of a Python session to a JSON value.",
+		required: []string{"name", "value"}, optional: []string{"session"},
+		hints: runs, call: (*call).setVariable,
+	}, {
+		name: "wait_for_jobs", toolset: core,
+		about:    "Wait until any or all of several jobs end, print a line that matches, or are quiet; or one waits for input. Output is not shown.",
+		required: []string{"job_ids"}, optional: []string{"until", "pattern", "stop_pattern", "quiet_seconds", "cursor", "wait_seconds"},
+		wait: longer, hints: reads, call: (*call).waitForJobs,
+	}, {
+		name: "write_file", toolset: FilesToolset,
+		about:    "Write a file of the workspace, and the directories that it needs.",
+		required: []string{"path", "content"}, optional: []string{"binary_base64", "overwrite"},
+		hints: ends, call: (*call).writeFile,
+	}}
+}
+
+// toolsByDefaults are the tools that connections share. A server has few settings.
+var toolsByDefaults sync.Map
+
+// sharedTools returns all tools in the order of their names, with their definitions.
+func sharedTools(of defaults) []*tool {
+	if made, ok := toolsByDefaults.Load(of); ok {
+		return made.([]*tool)
+	}
+	all := tools(of)
+	for _, t := range all {
+		t.definition = t.define(of)
+	}
+	first, _ := toolsByDefaults.LoadOrStore(of, all)
+	return first.([]*tool)
+}
+
+// defaults returns the settings of the connection that descriptions name.
+func (c *conn) defaults() defaults { return defaults{c.scope.GraceTime(), c.replyChars()} }
+
+// listTools lists the tools that clients are offered.
+func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
+	if p != nil && p.Cursor != "" {
+		return nil, errNoSuchPage
+	}
+	list := &mcp.ListToolsResult{Cacheable: unchanging, Tools: []*mcp.Tool{}}
+	for _, t := range c.tools(c.defaults()) {
+		if c.offers(t.toolset) {
+			list.Tools = append(list.Tools, t.definition)
+		}
+	}
+	return list, nil
+}
+
+// callTool calls the tool that a request names.
+func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	all := c.tools(c.defaults())
+	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == req.Params.Name })
+	switch {
+	case i < 0:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
+	case !c.offers(all[i].toolset):
+		refused := report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", all[i].name, all[i].toolset)
+		return delivery.Answer(req, delivery.Text(refused, true)), nil
+	}
+	return delivery.Answer(req, c.run(ctx, all[i], req)), nil
+}
+
+// signature returns the parameters of the tool.
+func (t *tool) signature() *arguments.Signature {
+	return &arguments.Signature{Tool: t.name, Required: t.required, Optional: t.optional, Wait: t.wait}
+}
+
+// define returns the tool as clients see it.
+func (t *tool) define(of defaults) *mcp.Tool {
+	signature := t.signature()
+	signature.MaxChars = of.chars
+	d := &mcp.Tool{
+		Name:        t.name,
+		Description: t.about,
+		InputSchema: signature.Schema(),
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint:   t.hints.readOnly,
+			IdempotentHint: t.hints.idempotent,
+			OpenWorldHint:  &t.hints.openWorld,
+		},
+	}
+	if !t.hints.readOnly { // it has no meaning for a tool that changes nothing
+		d.Annotations.DestructiveHint = &t.hints.destructive
+	}
+	if slices.Contains(report.NextTools, t.name) {
+		d.Meta = mcp.Meta{"anthropic/alwaysLoad": true}
+	}
+	return d
+}

@@ -1,0 +1,243 @@
+package export
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"asyncrepl/internal/notebook"
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/display"
+)
+
+// The limits of a notebook, in bytes.
+const (
+	maxText     = 1 << 20   // a job's output; the middle of a longer one is left out
+	maxOutputs  = 32 << 20  // all outputs together
+	maxDisplays = 160 << 20 // all displays together: in base64 the notebook is still small enough to be replaced
+)
+
+// A reading reads the output of a job as the outputs of a cell.
+type reading struct {
+	job      *jobs.Job
+	displays []jobs.Display // that are not in outputs yet, in the order of their lines
+	answers  []jobs.Answer  // the same
+	markdown bool           // the result is that
+	room     *room
+
+	outputs []notebook.Output
+	name    string // of the stream whose text is collected
+	text    []byte // of that stream
+	result  []byte
+}
+
+// A room is how many bytes of outputs and of displays a notebook can still take.
+type room struct{ outputs, displays int }
+
+// all returns the output of the job, without what the job has replaced.
+func (r *reading) all() []notebook.Output {
+	record := r.job.Record()
+	begin, end := record.Cleared, record.Output.End
+	for len(r.answers) > 0 && r.answers[0].At < begin {
+		r.answers = r.answers[1:]
+	}
+	switch {
+	case r.room.outputs <= 0:
+		r.outputs = append(r.outputs, note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(r.job.ID())))
+	case end-begin <= maxText:
+		r.read(begin, end)
+	default:
+		r.read(begin, begin+maxText/2)
+		r.skip(begin+maxText/2, end-maxText/2)
+		r.read(end-maxText/2, end)
+	}
+	r.flush()
+	r.display(end)
+	for _, n := range record.Receipt.Notes {
+		if display.IsNote(n) {
+			r.outputs = append(r.outputs, note("%s", n))
+		}
+	}
+	if len(r.result) > 0 {
+		text := view.Text(r.result)
+		items := []notebook.Item{{MIME: "text/plain", Data: []byte(text)}}
+		if r.markdown {
+			items = append(items, notebook.Item{MIME: "text/markdown", Data: []byte(tableEnd().ReplaceAllString(text, "$1\n$2"))})
+		}
+		r.outputs = append(r.outputs, notebook.Output{Result: true, Items: items})
+	}
+	return r.outputs
+}
+
+// tableEnd matches the end of a table with the line about its shape, which Markdown would take for
+// one more row.
+var tableEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\|\n)(\[\d+ rows[^\n]*\])$`) })
+
+// read reads the bytes from..to of the log, and the answers there: a terminal would show what was
+// typed.
+func (r *reading) read(from, to int64) {
+	for len(r.answers) > 0 && r.answers[0].At <= to {
+		at := max(from, r.answers[0].At)
+		r.bytes(from, at)
+		r.write("stdout", []byte(strings.TrimSuffix(r.answers[0].Text, "\n")+"\n"))
+		from, r.answers = at, r.answers[1:]
+	}
+	r.bytes(from, to)
+}
+
+// bytes reads the bytes from..to of the log.
+func (r *reading) bytes(from, to int64) {
+	for from < to {
+		chunk := r.job.Log().Read(from, int(to-from))
+		if chunk.Dropped > 0 {
+			r.skip(from, min(chunk.From, to))
+		}
+		at := chunk.From
+		for _, span := range chunk.Spans {
+			r.span(span, at)
+			at += int64(len(span.Data))
+		}
+		if chunk.Next <= from {
+			return // the rest was discarded
+		}
+		from = chunk.Next
+	}
+}
+
+// skip notes that the bytes from..to are left out. Displays there are kept.
+func (r *reading) skip(from, to int64) {
+	r.flush()
+	r.display(to)
+	for len(r.answers) > 0 && r.answers[0].At < to {
+		r.answers = r.answers[1:]
+	}
+	r.outputs = append(r.outputs, note("%s of output are left out; %s has what is kept of them",
+		view.CountOf(to-from, "byte"), outputURI(r.job.ID())))
+}
+
+// span adds a span of the log, the first byte of which is at the cursor at.
+func (r *reading) span(s output.Span, at int64) {
+	switch s.Stream {
+	case output.Result:
+		r.room.outputs -= len(s.Data)
+		r.result = append(r.result, s.Data...)
+	case output.Display:
+		r.room.outputs -= len(s.Data)
+		r.flush()
+		r.display(at + int64(len(s.Data)))
+	case output.Stderr:
+		r.write("stderr", s.Data)
+	default:
+		r.write("stdout", s.Data)
+	}
+}
+
+// write adds text to a stream.
+func (r *reading) write(name string, text []byte) {
+	if name != r.name {
+		r.flush()
+	}
+	r.name, r.text = name, append(r.text, text...)
+	r.room.outputs -= len(text)
+}
+
+// flush ends the text of a stream.
+func (r *reading) flush() {
+	if text := view.Text(r.text); text != "" {
+		r.outputs = append(r.outputs, notebook.Output{Stream: r.name, Text: text})
+	}
+	r.text = nil
+}
+
+// display adds the displays whose lines begin before the cursor to.
+func (r *reading) display(to int64) {
+	for len(r.displays) > 0 && r.displays[0].Line.From < to {
+		r.outputs = append(r.outputs, r.picture(r.displays[0]))
+		r.displays = r.displays[1:]
+	}
+}
+
+// picture returns a display in all its forms. Of two forms of the same type the later one is the
+// full size.
+func (r *reading) picture(d jobs.Display) notebook.Output {
+	o := notebook.Output{}
+	size := 0
+	for _, f := range d.Forms {
+		size += f.Size
+	}
+	if size > r.room.displays {
+		return note("%s is left out: the notebook has %d MiB of displays; %s has it", d.Title, maxDisplays>>20, display.URI(r.job.ID(), d.Number))
+	}
+	r.room.displays -= size
+	for _, f := range d.Forms {
+		data, err := r.job.Data(f)
+		if err != nil {
+			continue
+		}
+		o.Items = slices.DeleteFunc(o.Items, func(i notebook.Item) bool { return i.MIME == f.MIME })
+		o.Items = append(o.Items, notebook.Item{MIME: f.MIME, Data: data})
+	}
+	if len(o.Items) == 0 {
+		return note("%s: its data is no longer kept", d.Title)
+	}
+	if !slices.ContainsFunc(o.Items, func(i notebook.Item) bool { return i.MIME == "text/plain" }) {
+		o.Items = append(o.Items, notebook.Item{MIME: "text/plain", Data: []byte(d.Title)})
+	}
+	return o
+}
+
+// note returns an output that says something about the output.
+func note(format string, a ...any) notebook.Output {
+	return notebook.Output{Stream: "stderr", Text: "[" + fmt.Sprintf(format, a...) + "]\n"}
+}
+
+func outputURI(job string) string { return "job://" + job + "/output" }
+
+// traceback begins the report of an exception, and reports that belong together follow one another.
+const traceback = "Traceback (most recent call last):"
+
+// withError makes the traceback at the end of the outputs an error. It reports false if there is
+// none of that exception: the program may have reported it in its own way.
+func withError(list []notebook.Output, name, text string) ([]notebook.Output, bool) {
+	n := len(list) - 1
+	if n < 0 || list[n].Stream != "stderr" {
+		return list, false
+	}
+	lines := strings.SplitAfter(list[n].Text, "\n")
+	last := len(lines) - 1
+	for last >= 0 && !strings.HasPrefix(lines[last], name) {
+		last--
+	}
+	begin := last
+	for begin > 0 && !strings.Contains(lines[begin], traceback) {
+		begin--
+	}
+	if last < 0 || !strings.Contains(lines[begin], traceback) {
+		return list, false
+	}
+	for linked(lines[:begin]) {
+		begin -= 4
+		for begin > 0 && !strings.Contains(lines[begin], traceback) {
+			begin--
+		}
+	}
+	before := strings.Join(lines[:begin], "")
+	report := strings.Split(strings.TrimSuffix(strings.Join(lines[begin:], ""), "\n"), "\n")
+	list = slices.Clone(list[:n])
+	if before != "" {
+		list = append(list, notebook.Output{Stream: "stderr", Text: before})
+	}
+	return append(list, notebook.Output{Name: name, Text: text, Traceback: report}), true
+}
+
+// linked reports whether the traceback that follows lines belongs to another one, which they end
+// with: as its cause, or because it was raised while that one was handled.
+func linked(lines []string) bool {
+	n := len(lines)
+	return n >= 4 && lines[n-1] == "\n" && lines[n-3] == "\n" &&
+		(strings.HasPrefix(lines[n-2], "During handling of the above") || strings.HasPrefix(lines[n-2], "The above exception was"))
+}

@@ -1,0 +1,93 @@
+//go:build linux
+
+package signals_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/process/signals"
+)
+
+// start starts a shell that leads its own group and waits until it has printed a line. It can be
+// hung up, although nohup has this process and its children ignore SIGHUP: an exec sets the signals
+// that are caught to their default.
+func start(t *testing.T, script string) (*exec.Cmd, procfs.Stat) {
+	t.Helper()
+	caught := make(chan os.Signal, 1) // nobody reads it
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
+	c := exec.Command("sh", "-c", script)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	s, err := procfs.Inspect(c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, s
+}
+
+// signalOf returns the signal that ended c.
+func signalOf(c *exec.Cmd) syscall.Signal {
+	c.Wait() // an error: a signal ended it
+	return c.ProcessState.Sys().(syscall.WaitStatus).Signal()
+}
+
+func TestTerminateHangsUpWhatIgnoresSIGTERM(t *testing.T) {
+	for script, want := range map[string]syscall.Signal{
+		"echo up; while :; do sleep 1000; done":               syscall.SIGTERM,
+		"trap '' TERM; echo up; while :; do sleep 1000; done": syscall.SIGHUP,
+	} {
+		c, s := start(t, script)
+		signals.Terminate([]procfs.Stat{s})
+		if got := signalOf(c); got != want {
+			t.Errorf("%q ended by %v, want %v", script, got, want)
+		}
+	}
+}
+
+func TestRemindReachesOnlyWhatIgnoresSIGTERM(t *testing.T) {
+	deaf, s := start(t, "trap '' TERM; echo up; while :; do sleep 1000; done")
+	other, o := start(t, "echo up; while :; do sleep 1000; done")
+	r := signals.NewReminder()
+	<-r.Due()
+	r.Remind([]procfs.Stat{s, o})
+	if got := signalOf(deaf); got != syscall.SIGHUP {
+		t.Errorf("ended by %v, want SIGHUP", got)
+	}
+	signals.SendGroups([]procfs.Stat{o}, syscall.SIGKILL)
+	if got := signalOf(other); got != syscall.SIGKILL {
+		t.Errorf("the other ended by %v, want SIGKILL", got)
+	}
+}
+
+// A process that was counted as alive without having been inspected gets no signal: its group is
+// not known.
+func TestUninspectedProcessesAreLeftOut(t *testing.T) {
+	c, s := start(t, "echo up; while :; do sleep 1000; done")
+	unknown := s
+	unknown.State = 0
+	signals.SendGroups([]procfs.Stat{unknown}, syscall.SIGTERM)
+	if d, err := s.Disposition(syscall.SIGTERM); err != nil || d.Pending {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	signals.SendGroups([]procfs.Stat{s}, syscall.SIGKILL)
+	if got := signalOf(c); got != syscall.SIGKILL {
+		t.Errorf("ended by %v, want SIGKILL", got)
+	}
+}

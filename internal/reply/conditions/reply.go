@@ -1,0 +1,128 @@
+package conditions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
+)
+
+// Describe says in one line why a wait is over.
+func (c *Conditions) Describe(outcomes []Outcome) string {
+	met := 0
+	var why, end []string // end: those of them that end the wait for all jobs
+	for _, o := range outcomes {
+		switch {
+		case o.event == nothing:
+		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil: // it meets the conditions
+			met++
+			why = append(why, c.reason(o))
+		case o.event == stopped:
+			end = slices.Insert(end, 0, c.reason(o))
+		default:
+			end = append(end, c.reason(o))
+		}
+	}
+	why = append(end, why...)
+	if c.Pattern == nil && c.Stop == nil && c.Quiet == 0 { // the wait is for ends and questions only
+		return endsText(outcomes, c.Every)
+	}
+	has := func(e event) bool {
+		return slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.event == e })
+	}
+	const most = 3
+	if len(why) > most {
+		why = append(why[:most], fmt.Sprintf("%d more", len(why)-most))
+	}
+	reasons := strings.Join(why, ", ")
+	switch {
+	case has(stopped):
+		return "stopped: " + reasons
+	case met == len(outcomes), met > 0 && !c.Every, has(asks) && c.Pattern == nil:
+		return "met: " + reasons
+	case reasons == "":
+		return "not met; call again to wait longer"
+	case c.over(ended) && has(ended) || has(asks):
+		return "not met: " + reasons
+	}
+	return fmt.Sprintf("not met by %d of %d: %s; call again to wait longer", len(outcomes)-met, len(outcomes), reasons)
+}
+
+// reason says what has happened to a job.
+func (c *Conditions) reason(o Outcome) string {
+	s := "job " + o.record.ID + " "
+	switch o.event {
+	case matched:
+		return s + "matches pattern"
+	case stopped:
+		return s + "matches stop_pattern"
+	case quiet:
+		return s + "has printed nothing for " + report.Duration(c.Quiet)
+	case asks:
+		if o.probably() {
+			return s + "accepts input"
+		}
+		return s + "waits for input"
+	}
+	s += string(o.record.Status)
+	if c.Pattern != nil {
+		s += " without a match of pattern"
+	}
+	return s
+}
+
+// maxCaptures is how many captures of one match a reply shows, each in a line of its own.
+const maxCaptures = 10
+
+// Add adds the match in a job's output to the lines about the job, and how to continue.
+func (c *Conditions) Add(r *report.Reply, o Outcome) {
+	if o.next < 0 {
+		return
+	}
+	if o.match != nil {
+		r.Line("Matched", o.Line())
+		for i, capture := range o.match.captures {
+			if i == maxCaptures {
+				r.Line("Captured", fmt.Sprintf("%d more", len(o.match.captures)-i))
+				break
+			}
+			r.Line("Captured", capture.Name+"="+capture.Text)
+		}
+	}
+	if len(o.dropped) > 0 {
+		r.Line("Note", "output that can't be read any more was not looked at: "+ranges(o.dropped))
+	}
+	if o.record.Asks() || o.event == ended || o.record.Status.Final() && o.next >= o.record.Output.End {
+		return // it needs another call, or has printed nothing else
+	}
+	names := ""
+	if c.Pattern != nil {
+		names += ", pattern=…"
+	}
+	if c.Stop != nil {
+		names += ", stop_pattern=…"
+	}
+	r.Line("Next", fmt.Sprintf("wait_for_jobs(job_ids=[…]%s, cursor=%d)", names, o.next))
+}
+
+// Line returns the line that matches, with its stream and cursor. It is empty if none does.
+func (o *Outcome) Line() string {
+	if o.match == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d: %s", o.match.section, o.match.at, o.match.text)
+}
+
+// ranges names parts of a log.
+func ranges(list []output.Range) string {
+	var size int64
+	var cursors []string
+	for _, g := range list {
+		size += g.To - g.From
+		cursors = append(cursors, fmt.Sprintf("%d..%d", g.From, g.To))
+	}
+	return view.CountOf(size, "byte") + " (cursor " + strings.Join(cursors, ", ") + ")"
+}

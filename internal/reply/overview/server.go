@@ -1,0 +1,196 @@
+// Package overview describes a server and its sessions: what server_status, list_sessions and
+// create_session show. The engine counts, this package says it in words, and the tools send the
+// replies.
+package overview
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// sessionsMax is the most sessions that a reply shows.
+const sessionsMax = 20
+
+// A Server is the state of a server, of which the reply to server_status is made.
+type Server struct {
+	Version   string // of the program
+	Started   time.Time
+	Workspace string
+
+	Works  []string // available features, in a few words each
+	Lacks  []string // unavailable ones, each with the consequence
+	NoPip  error    // why jobs have no program pip of their own; nil: they have one
+	Python string   // the interpreter that is used or would be
+	Search string   // where python3 and uv are looked for
+
+	Jobs        jobs.Count
+	Sessions    []Session // in order of their names
+	MaxSessions int
+	Checkpoints []Checkpoint // of these sessions, the oldest first
+	Shells      []Shell      // in order of their names
+
+	Processes int            // in all trees
+	Memory    int64          // of these processes, in resident bytes
+	Self      int64          // of the server, in resident bytes
+	Orphans   []jobs.Process // their job is unknown
+
+	Disk     output.Usage
+	StateDir string // where long output is kept or would be; empty: nowhere
+	Free     int64  // bytes free in StateDir; negative: unknown
+}
+
+// A Checkpoint is a session's variables as a job left them.
+type Checkpoint struct {
+	Session, Job string
+	Made         time.Time
+	Memory       int64 // bytes that it shares with no other process; 0: unknown
+}
+
+// A Shell is the state of a shell session.
+type Shell struct {
+	Name, Dir string
+	Idle      time.Time // since when; zero: a command runs
+}
+
+// Reply returns the reply about the server.
+func (s Server) Reply() *report.Reply {
+	r := &report.Reply{}
+	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
+	if !s.Started.IsZero() {
+		version += ", up " + report.Duration(time.Since(s.Started))
+	}
+	r.Line("Version", version)
+	r.Line("Workspace", s.Workspace)
+	if len(s.Works) > 0 {
+		r.Line("Works", strings.Join(s.Works, "; "))
+	}
+	for _, lack := range s.Lacks {
+		r.Line("Does not work", lack)
+	}
+	if s.NoPip != nil {
+		r.Line("Does not work", fmt.Sprintf("jobs have no program pip of their own (%v): install with install_package_async", s.NoPip))
+	}
+	if s.Python != "" {
+		r.Line("Python", s.Python)
+	}
+	if s.Search != "" {
+		r.Line("Searched", s.Search)
+	}
+	r.Line("Jobs", jobCount(s.Jobs))
+	if s.MaxSessions > 0 {
+		r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(s.Sessions), s.MaxSessions))
+	}
+	for i, one := range s.Sessions {
+		if i == sessionsMax {
+			r.Line("Session", fmt.Sprintf("%d more", len(s.Sessions)-i))
+			break
+		}
+		r.Line("Session", one.line())
+	}
+	for _, c := range s.Checkpoints {
+		text := fmt.Sprintf("session %s after job %s, %s old", c.Session, c.Job, report.Duration(time.Since(c.Made)))
+		if c.Memory > 0 {
+			text += ", " + size(c.Memory) + " of its own"
+		}
+		r.Line("Checkpoint", text)
+	}
+	s.shells(r)
+	if s.Self > 0 {
+		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
+	}
+	s.disk(r)
+	r.Processes("Orphans", s.Orphans, "; their job is unknown")
+	return r
+}
+
+// shells writes the lines about shell sessions.
+func (s Server) shells(r *report.Reply) {
+	for i, one := range s.Shells {
+		if i == sessionsMax {
+			r.Line("Shell session", fmt.Sprintf("%d more", len(s.Shells)-i))
+			break
+		}
+		state := "busy"
+		if !one.Idle.IsZero() {
+			state = "idle for " + report.Duration(time.Since(one.Idle))
+		}
+		r.Line("Shell session", fmt.Sprintf("%s, in %s, %s", one.Name, report.OneLine(one.Dir), state))
+	}
+}
+
+// jobCount returns how many jobs run, the limit, and how many have each status.
+func jobCount(c jobs.Count) string {
+	now, ended := []string{}, []string{}
+	for _, st := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Completed, jobs.Failed, jobs.Cancelled} {
+		if n := c.By[st]; n > 0 {
+			item := fmt.Sprintf("%s %s", view.Count(n), st)
+			if st.Final() {
+				ended = append(ended, item)
+			} else {
+				now = append(now, item)
+			}
+		}
+	}
+	s := fmt.Sprintf("%s of at most %s at once", view.Count(c.Running), view.Count(c.Max))
+	if len(now) > 0 {
+		s += ": " + strings.Join(now, ", ")
+	}
+	if len(ended) > 0 {
+		s += "; ended: " + strings.Join(ended, ", ")
+	}
+	return s
+}
+
+// disk writes the lines about output on disk.
+func (s Server) disk(r *report.Reply) {
+	u := s.Disk
+	dir := s.StateDir
+	if u.Dir != "" {
+		dir = u.Dir
+	}
+	if dir == "" {
+		return
+	}
+	text := size(u.Bytes)
+	if u.Limit > 0 {
+		text += " of at most " + size(u.Limit)
+	}
+	text += " of output in " + dir
+	if s.Free >= 0 {
+		text += ", " + size(s.Free) + " free"
+	}
+	r.Line("Disk", text)
+	if u.Failure != nil {
+		why := u.Failure.Error()
+		if errors.Is(u.Failure, output.ErrLimit) {
+			why += " (REPL_MAX_STATE), and no job that has ended uses any of it"
+		}
+		r.Line("Not written to disk", why+"; jobs continue, and of long output the beginning and the end are kept")
+	}
+	if s.Jobs.Lossy > 0 {
+		r.Line("Disk losses", view.CountOf(s.Jobs.Lossy, "job")+" lost output to a failing disk")
+	}
+}
+
+// size returns a number of bytes in few characters: 812 B, 21.3 MiB.
+func size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n), -1
+	for v >= unit && i < 4 {
+		v /= unit
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGTP"[i])
+}

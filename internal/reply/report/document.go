@@ -1,0 +1,248 @@
+package report
+
+import (
+	"time"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/hints"
+	"asyncrepl/internal/text/progress"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/display"
+)
+
+// A Document is a job in JSON, as programs read it from the resource job://{id}. Fields without
+// information are left out. Times are RFC 3339 in UTC, durations are in seconds, sizes in bytes.
+type Document struct {
+	ID         string    `json:"id"`
+	Kind       jobs.Kind `json:"kind"`  // python, shell or package
+	Title      string    `json:"title"` // the first line of what it runs
+	Session    string    `json:"session,omitempty"`
+	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
+	StatusText string    `json:"status_text"` // the status with its reason, as in replies
+
+	Question   *documentQuestion `json:"question,omitempty"`      // while it waits for input
+	Accepts    bool              `json:"accepts_input,omitempty"` // while it runs: a program reads input if there is any
+	Reader     *documentReader   `json:"reader,omitempty"`        // that program
+	Stopped    string            `json:"stopped,omitempty"`       // while it runs: a program that was stopped because it read the terminal
+	Cancelling jobs.Rung         `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
+	PID        int               `json:"pid,omitempty"`           // of the leader, until the job ends
+
+	Listening []documentListener `json:"listening,omitempty"` // TCP addresses that it has opened and still listens on
+
+	Created    time.Time `json:"created"`
+	Started    time.Time `json:"started,omitzero"`
+	Ended      time.Time `json:"ended,omitzero"`
+	LastOutput time.Time `json:"last_output,omitzero"`
+	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or until now
+	Timeout    float64   `json:"timeout_seconds,omitempty"`
+
+	Output      documentOutput    `json:"output"`
+	Progress    *progress.Bar     `json:"progress,omitempty"`     // while it runs, if its output ends with a progress bar
+	Result      *string           `json:"result,omitempty"`       // of Python code: the repr of its last expression
+	ResultChars int               `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
+	Displays    []documentDisplay `json:"displays,omitempty"`     // pictures and documents that it has shown
+	Receipt     *documentReceipt  `json:"receipt,omitempty"`      // once it has ended
+	Usage       *documentUsage    `json:"usage,omitempty"`        // while it runs, if the system reports it
+}
+
+// A documentListener is an address with the process that listens on it.
+type documentListener struct {
+	Address string `json:"address"`
+	documentProcess
+}
+
+// A documentQuestion is the input that a job waits for.
+type documentQuestion struct {
+	Kind   string `json:"kind"` // line, secret or key
+	Prompt string `json:"prompt"`
+	By     string `json:"by"` // the asker: input(), or a program and its pid
+}
+
+// A documentReader is a program that takes input and waits for something else as well.
+type documentReader struct {
+	Kind string `json:"kind"` // line, secret or key
+	By   string `json:"by"`   // the program and its pid, and what else it waits for
+}
+
+// A documentOutput describes the log of a job's output.
+type documentOutput struct {
+	URI     string          `json:"uri"`               // of the resource to read it from
+	Cursor  int64           `json:"cursor"`            // bytes ever written, which is the cursor after the last one
+	Kept    int64           `json:"kept"`              // those that can be read
+	Dropped int64           `json:"dropped,omitempty"` // those that are gone
+	Gaps    []documentRange `json:"gaps,omitempty"`    // where the dropped bytes were
+	Late    int64           `json:"late,omitempty"`    // those written after the end, by processes that the job left running
+	Lost    *documentLoss   `json:"dropped_by,omitempty"`
+}
+
+// A documentDisplay describes a display in its full size.
+type documentDisplay struct {
+	URI    string `json:"uri"` // of the resource to read it from
+	Title  string `json:"title"`
+	MIME   string `json:"mime_type"`
+	Size   int    `json:"size"`
+	Cursor int64  `json:"cursor"` // of its line in the output
+}
+
+// A documentLoss divides Dropped by its causes.
+type documentLoss struct {
+	Cap   int64 `json:"max_output,omitempty"` // the limit of one job, REPL_MAX_OUTPUT
+	Disk  int64 `json:"disk,omitempty"`       // a disk that could not be written or read
+	Limit int64 `json:"max_state,omitempty"`  // the limit of all jobs, REPL_MAX_STATE
+}
+
+// A documentRange is the bytes from cursor From up to, but not including, To.
+type documentRange struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// A documentReceipt is the record of how a job ended.
+type documentReceipt struct {
+	End       jobs.End        `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
+	ExitCode  *int            `json:"exit_code,omitempty"`     // of a process that exited
+	Signal    string          `json:"signal,omitempty"`        // by name: SIGKILL
+	Exception string          `json:"exception,omitempty"`     // with its message: ValueError: bad literal
+	Error     *jobs.Exception `json:"error,omitempty"`         // the exception as data
+	Detail    string          `json:"detail,omitempty"`        // of any other end
+	By        jobs.By         `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
+	Reason    string          `json:"reason,omitempty"`        // of a stop that was not a plain cancel
+	Rungs     []jobs.Rung     `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
+	Variables string          `json:"variables,omitempty"`     // kept or lost; none outside a session
+	Limit     float64         `json:"limit_seconds,omitempty"` // the timeout that was reached
+
+	HungUp    []documentProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
+	Left      []documentProcess `json:"left_running,omitempty"` // still running after the end
+	Survivors []documentProcess `json:"survivors,omitempty"`    // that could not be ended
+	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // they belong to this job or another one
+
+	NewNames  []string `json:"new_variables,omitempty"`  // the first names that the job added to the session, 20 at most
+	GoneNames []string `json:"gone_variables,omitempty"` // the first that it deleted
+
+	NewFiles     []string `json:"new_files,omitempty"`     // the first that were made below its directory meanwhile, 20 at most
+	ChangedFiles []string `json:"changed_files,omitempty"` // the first that were changed
+
+	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why; none was asked for if it is absent
+	PendingTasks int      `json:"pending_tasks,omitempty"`
+	Notes        []string `json:"notes,omitempty"`
+}
+
+// A documentProcess names a process.
+type documentProcess struct {
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
+}
+
+// A documentUsage is the usage of a job's processes; for Python, of the session's.
+type documentUsage struct {
+	CPU       float64 `json:"cpu_seconds"`  // of the living processes, since each was started
+	Memory    int64   `json:"memory_bytes"` // resident; memory that processes share counts for each of them
+	Processes int     `json:"processes"`
+}
+
+// JobURI returns the URI of the document about a job.
+func JobURI(id string) string { return "job://" + id }
+
+// outputURI returns the URI of a job's output.
+func outputURI(id string) string { return JobURI(id) + "/output" }
+
+// Document returns the document about a job that has shown these displays. live is asked while the
+// job runs. log is its output; nil: none.
+func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Display, log output.Reader) *Document {
+	out := record.Output
+	r := &Document{
+		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session,
+		Status: string(record.Status), StatusText: StatusText(record), Cancelling: record.Cancelling, Accepts: record.Accepts != (jobs.Reader{}), Stopped: record.Stopped,
+		Created: instant(record.Created), Started: instant(record.Started), Ended: instant(record.Ended), LastOutput: instant(record.Output.Last),
+		Timeout: record.Timeout.Seconds(), Progress: progressBar(record, log, rp.time()),
+		Output: documentOutput{
+			URI: outputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
+		},
+	}
+	for _, l := range record.Listening {
+		r.Listening = append(r.Listening, documentListener{l.Address, documentProcess(l.Process)})
+	}
+	for _, g := range out.Gaps {
+		r.Output.Gaps = append(r.Output.Gaps, documentRange(g))
+	}
+	if out.Loss != (output.Loss{}) {
+		lost := documentLoss(out.Loss)
+		r.Output.Lost = &lost
+	}
+	for _, d := range shown {
+		full := d.Forms[len(d.Forms)-1]
+		r.Displays = append(r.Displays, documentDisplay{display.URI(record.ID, d.Number), d.Title, full.MIME, full.Size, d.Line.From})
+	}
+	if out.Final >= 0 {
+		r.Output.Late = out.End - out.Final
+	}
+	if q := record.Question; q != nil && record.Status == jobs.WaitingInput {
+		r.Question = &documentQuestion{Kind: q.Kind, Prompt: q.Prompt, By: q.By}
+	}
+	if a := record.Accepts; a != (jobs.Reader{}) {
+		r.Reader = &documentReader{a.Kind, a.By}
+	}
+	if !record.Started.IsZero() {
+		end := rp.time()
+		if record.Status.Final() {
+			end = record.Ended
+		}
+		r.Elapsed = end.Sub(record.Started).Round(time.Millisecond).Seconds()
+	}
+	if record.Status.Final() {
+		r.Receipt = newDocumentReceipt(hints.ReceiptWithRemedy(record.Receipt))
+	} else if r.PID = record.PID; live.Probe != nil {
+		if u, err := live.Probe.Usage(); err == nil {
+			r.Usage = &documentUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
+		}
+	}
+	if record.HasResult {
+		r.Result, r.ResultChars = &record.Result, record.ResultChars
+	}
+	return r
+}
+
+func newDocumentReceipt(rec jobs.Receipt) *documentReceipt {
+	r := &documentReceipt{
+		End: rec.End, Signal: rec.Signal, Detail: rec.Detail, By: rec.By, Rungs: rec.Rungs, Limit: rec.Limit.Seconds(),
+		HungUp: documentProcesses(rec.HungUp), Left: documentProcesses(rec.Left),
+		Survivors: documentProcesses(rec.Survivors), Unclaimed: documentProcesses(rec.Unclaimed),
+		NewNames: rec.Names.New, GoneNames: rec.Names.Gone,
+		NewFiles: rec.Files.New, ChangedFiles: rec.Files.Changed,
+		Checkpoint: rec.Checkpoint, PendingTasks: rec.PendingTasks, Notes: notes(rec), Error: rec.Exception,
+	}
+	switch rec.State {
+	case jobs.Kept:
+		r.Variables = "kept"
+	case jobs.Lost:
+		r.Variables = "lost"
+	}
+	switch rec.End {
+	case jobs.Exited:
+		r.ExitCode = &rec.Code
+	case jobs.Raised:
+		r.Exception, r.Detail = rec.Detail, ""
+	case jobs.Internal:
+		r.Detail = "" // only the server's log shows it
+	}
+	if rec.Stop != nil {
+		r.Reason = rec.Stop.Reason
+	}
+	return r
+}
+
+func documentProcesses(ps []jobs.Process) []documentProcess {
+	var list []documentProcess
+	for _, p := range ps {
+		list = append(list, documentProcess(p))
+	}
+	return list
+}
+
+// instant returns t in UTC, to the millisecond.
+func instant(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}

@@ -1,0 +1,382 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/callstack"
+	"asyncrepl/internal/text/findings"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// A Reporter describes jobs in replies and in documents.
+type Reporter struct {
+	Jobs     *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
+	NoImages bool             // replies have no blocks and count none
+	now      func() time.Time // nil: time.Now
+}
+
+func (rp *Reporter) time() time.Time {
+	if rp.now == nil {
+		return time.Now()
+	}
+	return rp.now()
+}
+
+// A Window selects the part of a job's output that a reply shows, and holds the lines about the
+// call that the reply answers.
+type Window struct {
+	From      int64        // the cursor of the first byte
+	Part      Part         // what to show if not all of it fits
+	MaxChars  int          // of the complete reply; below 500, of the output alone
+	NewestMax int          // the most characters of the newest output of a running job; 0: as many as fit
+	Notices   *CallNotices // of the call that the reply answers; nil: it announces no other jobs
+
+	// Answered is the question that the call answered, or nil. If it is set, the lines about the
+	// next question leave out what equals it, and a prompt that the output ends with.
+	Answered *jobs.Question
+
+	// Look shows where the code of a running job is.
+	Look bool
+
+	// View selects how the output is shown. The zero value shows text, and in its place the screen of
+	// a program that waits for input and draws on all of its terminal.
+	View string
+
+	cleared int64            // the cursor up to which the job has replaced its output
+	screen  *screenShown     // in place of output; nil: none
+	search  *findings.Search // for errors in the middle that is left out; nil: none
+
+	facts    []fact
+	noImages bool
+	stack    string // the calls of the running code
+	lines    int    // if not 0, show only this many lines, the last ones
+}
+
+// A fact is one header line.
+type fact struct{ name, value string }
+
+// Line adds a header line about the call itself, after those about the job.
+func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
+
+// How many lines of its output the reply about an ended install shows. An installer prints its
+// result last.
+const (
+	installedLines = 5
+	failedLines    = 20
+)
+
+// silence is how long a job must be without output before a reply says so.
+const silence = 5 * time.Second
+
+// Job returns the reply about one job. It takes the status before the output, so a reply with a
+// final status can show all output. Its blocks are the pictures of exactly the display lines that
+// it shows.
+func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
+	record, live := j.Record(), j.Live()
+	if record.Kind == jobs.Package && record.Status.Final() && w.Part != Forward { // the Status line has the result
+		if w.lines = failedLines; record.Status == jobs.Completed {
+			w.lines = installedLines
+		}
+	}
+	w.noImages = rp.NoImages
+	head := &Reply{}
+	head.b.Grow(usualHead)
+	known := whatIsKnown(j, record, live, w)
+	rp.describe(head, record, live, known)
+	rp.progressLine(head, record, j.Log())
+	if w.Look && live.Looker != nil && record.Status == jobs.Running {
+		var at string
+		if at, w.stack = callstack.Describe(live.Looker, min(stackMax, w.MaxChars/4)); at != "" {
+			head.Line("At", at)
+		}
+	}
+	var also []string
+	if w.Notices != nil {
+		w.Notices.Shows(append(head.shown, record)...)
+		also = w.Notices.Also()
+	}
+	for _, f := range w.facts {
+		head.Line(f.name, f.value)
+	}
+	rest := &Reply{}
+	rest.Also(also)
+	next(rest, record, known)
+	w.cleared = record.Cleared
+	w.screen = takeScreen(head, j, record, w)
+	w.search = &findings.Search{}
+	room := max(1, w.MaxChars)
+	if w.MaxChars < smallReply {
+		r, pictures := withOutput(head, j, record, w, room, rest)
+		r.attach(j, pictures)
+		return r
+	}
+	// The length of the header lines about the output depends on where the output is cut. That is
+	// usually between lines, so a little less room can change nothing: each try reduces the room by
+	// at least lessRoom.
+	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
+		r, pictures := withOutput(head, j, record, w, room, rest)
+		over := r.Chars() - w.MaxChars
+		if over <= 0 || room == leastRoom {
+			r.attach(j, pictures)
+			return r
+		}
+		room = max(leastRoom, room-over-lessRoom)
+	}
+}
+
+const (
+	stackMax   = 2000 // characters of the stack of a running job
+	smallReply = 500  // a smaller Window.MaxChars bounds the output alone
+	leastRoom  = 100  // for output, however much the other lines take
+	usualHead  = 160  // bytes of the header lines about a job
+	usualRest  = 240  // characters of cursor, section marks and the lines about omissions
+	lessRoom   = 50
+)
+
+// withOutput returns head with output added, in about room characters, and the lines of rest. It
+// also returns the pictures of the output that it shows.
+func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int, rest *Reply) (r *Reply, pictures []jobs.Form) {
+	r = &Reply{}
+	r.b.Grow(head.b.Len() + usualRest)
+	r.b.WriteString(head.String())
+	x := newExcerpt(j.Log(), record.Status.Final(), w, room)
+	if w.screen != nil {
+		r.Line("Screen", w.screen.line)
+	}
+	if x.late > 0 {
+		r.Line("Late output", view.CountOf(x.late, "byte"))
+	}
+	if x.cleared.To > x.cleared.From {
+		r.Line("Cleared", ranges([]output.Range{x.cleared})+": the job has replaced them; view=raw shows them")
+	}
+	if len(x.omitted) > 0 {
+		r.Line("Omitted", ranges(x.omitted))
+	}
+	if x.errors > 0 || len(x.unsearched) > 0 {
+		first := view.CountOf(int64(x.errors), "line") + " of what is omitted"
+		if len(x.unsearched) > 0 {
+			first += "; not searched: " + ranges(x.unsearched)
+		}
+		r.Line("First errors", first)
+	}
+	if x.gone > 0 {
+		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))
+	}
+	if !w.noImages {
+		pictures = r.pictures(j, x)
+	}
+	r.cursor(x.next)
+	r.b.WriteString(rest.String())
+	for i, text := range x.text {
+		r.section(sectionNames[i], text)
+	}
+	if w.screen != nil {
+		r.section("SCREEN", w.screen.text)
+	}
+	r.section("STACK", w.stack)
+	return r, pictures
+}
+
+// ranges counts the bytes of some ranges and lists the ranges.
+func ranges(list []output.Range) string {
+	var n int64
+	var cursors []string
+	for _, o := range list {
+		n += o.To - o.From
+		cursors = append(cursors, fmt.Sprintf("%d..%d", o.From, o.To))
+	}
+	return fmt.Sprintf("%s (cursor %s)", view.CountOf(n, "byte"), strings.Join(cursors, ", "))
+}
+
+// Causes returns the reasons why output is gone.
+func Causes(l output.Loss) string {
+	var why []string
+	if l.Cap > 0 {
+		why = append(why, "the output limit of one job was reached (REPL_MAX_OUTPUT)")
+	}
+	if l.Disk > 0 {
+		why = append(why, "the disk could not be written or read (see server_status)")
+	}
+	if l.Limit > 0 {
+		why = append(why, "the output limit of all jobs was reached (REPL_MAX_STATE)")
+	}
+	if why == nil {
+		return "the job is being forgotten"
+	}
+	return strings.Join(why, "; ")
+}
+
+// describe writes the header lines about a job, except its cursor and what the reader knows of its
+// question.
+func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known known) {
+	r.Line("Job ID", record.ID)
+	r.Line("Status", StatusText(record))
+	question(r, record, known)
+	var listening []string
+	for _, l := range record.Listening {
+		listening = append(listening, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
+	}
+	if listening != nil {
+		r.Line("Listening", strings.Join(listening, ", "))
+	}
+	if record.Cancelling != "" && !record.Status.Final() {
+		rung := string(record.Cancelling)
+		if known.hold != nil {
+			rung += " (" + known.hold.Why + ")"
+		}
+		r.Line("Cancelling", rung)
+	}
+	switch {
+	case record.Status == jobs.Queued:
+		rp.queued(r, record)
+	case record.Status == jobs.Running:
+		r.Line("Elapsed", rp.elapsed(record))
+		reader(r, record, known)
+		if record.Stopped != "" {
+			r.Line("Stopped", record.Stopped+" wants the terminal; it is in the background")
+		}
+		rp.activity(r, record, live.Probe)
+	case record.Status.Final():
+		if !record.Started.IsZero() {
+			r.Line("Elapsed", rp.elapsed(record))
+		}
+		receipt(r, record.ID, record.Receipt)
+	}
+}
+
+// queued names the job that a queued one waits for, because that job can be waiting for input.
+func (rp *Reporter) queued(r *Reply, record jobs.Record) {
+	if ahead := rp.Ahead(record); ahead != nil {
+		r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(*ahead)))
+		r.shown = append(r.shown, *ahead)
+	}
+}
+
+// Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if
+// there is none.
+func (rp *Reporter) Ahead(record jobs.Record) (ahead *jobs.Record) {
+	if rp.Jobs == nil {
+		return nil
+	}
+	f := jobs.Filter{Before: record.ID, Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}
+	for _, other := range rp.Jobs.List(f) {
+		if !takeTurns(record, other) {
+			continue
+		}
+		if ahead = &other; other.Status != jobs.Queued {
+			return ahead
+		}
+	}
+	return ahead
+}
+
+// takeTurns reports whether two jobs run one at a time: those of one Python or shell session, and
+// installs into one environment.
+func takeTurns(a, b jobs.Record) bool {
+	inSession := func(record jobs.Record) bool {
+		return record.Session != "" && (record.Kind == jobs.Python || record.Holds)
+	}
+	inShell := func(record jobs.Record) bool { return record.Session != "" && record.Kind == jobs.Shell }
+	together := inSession(a) && inSession(b) || inShell(a) && inShell(b)
+	return together && a.Session == b.Session || a.Site != "" && a.Site == b.Site
+}
+
+// activity names a stopped process and says how long the job has been without output. If nothing is
+// stopped, it adds what its processes do.
+func (rp *Reporter) activity(r *Reply, record jobs.Record, probe jobs.Probe) {
+	said := ""
+	if record.Cancelling == "" { // a cancel stops processes itself
+		said = stopped(probe)
+	}
+	last, since := record.Output.Last, "no output for "
+	if last.IsZero() {
+		last, since = record.Started, "no output yet, for "
+	}
+	if quiet := rp.time().Sub(last); quiet >= silence {
+		held := said != ""
+		said = strings.TrimPrefix(said+"; "+since+Duration(quiet), "; ")
+		if probe != nil && !held {
+			said += doing(probe)
+		}
+	}
+	if said != "" {
+		r.Line("Activity", said)
+	}
+}
+
+// doing says how much CPU time the busiest process of a running job uses, and what it waits for. If
+// it uses next to none, doing says what the leading process waits for.
+func doing(probe jobs.Probe) string {
+	p, percent, err := probe.Busiest()
+	if err != nil {
+		return ""
+	}
+	use := fmt.Sprintf(", %s uses %.0f %% CPU", p, percent)
+	pid := p.PID
+	if percent < 1 {
+		pid = 0
+	}
+	waiter, words, since := probe.Waits(pid)
+	switch {
+	case words == "":
+		return use
+	case since >= time.Second:
+		words += fmt.Sprintf(" (for %s)", Duration(since))
+	}
+	if pid == 0 {
+		return fmt.Sprintf(", %s %s", waiter, words)
+	}
+	return use + " and " + words
+}
+
+// stopped names the first process that a signal has stopped, and counts the others. It returns the
+// empty string if there is none.
+func stopped(p jobs.Probe) string {
+	if p == nil {
+		return ""
+	}
+	all, _ := p.Stopped() // an error: those that could be seen
+	if len(all) == 0 {
+		return ""
+	}
+	s := "stopped"
+	if all[0].Signal != "" {
+		s += " (" + all[0].Signal + ")"
+	}
+	s += ", " + all[0].String()
+	if n := len(all) - 1; n > 0 {
+		s += fmt.Sprintf(" and %d more", n)
+	}
+	return s
+}
+
+// KindText returns the kind of a job and, if it has one, its session.
+func KindText(record jobs.Record) string {
+	if record.Session == "" {
+		return string(record.Kind)
+	}
+	return string(record.Kind) + " " + record.Session
+}
+
+func (rp *Reporter) elapsed(record jobs.Record) string {
+	end := record.Ended
+	if end.IsZero() {
+		end = rp.time()
+	}
+	return Duration(end.Sub(record.Started))
+}
+
+// Summary adds a block of header lines about a job, without its output.
+func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
+	r.blank()
+	live := j.Live()
+	known := known{line: readerLine(j, record), hold: hold(live)}
+	rp.describe(r, record, live, known)
+	rp.progressLine(r, record, j.Log())
+	r.cursor(j.Log().Stat().End)
+	next(r, record, known)
+}

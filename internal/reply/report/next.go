@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// A Next line names the call that a job needs next. Every such text is in the table nexts, and
+// names no tool except the NextTools; a Note can name any.
+
+// NextTools are the tools that a Next line can name. Clients that search for tools load these from
+// the start, so that a model can follow the line at once.
+var NextTools = []string{
+	"cancel_job", "check_job_status", "execute_command_async", "execute_python",
+	"send_command_input", "send_python_input", "wait_for_jobs",
+}
+
+// Keys in nexts: a question of Python that one line answers, and a stop that has not ended Python
+// because that would cost the variables, before and after the code has had its interrupt. The other
+// keys are the kinds of questions at a terminal.
+const (
+	pythonLine = "python"
+	untaken    = "untaken"
+	reached    = "reached"
+)
+
+var nexts = map[string]string{
+	pythonLine: "send_python_input(text=…) or cancel_job",
+	"line":     `send_command_input(text="…\n") or cancel_job`,
+	"secret":   `send_command_input(text="…\n", secret=true) or cancel_job`,
+	"key":      "send_command_input(keys=[…] or text=…) or cancel_job",
+	untaken:    "wait_for_jobs; or cancel_job(force=true), which ends Python and loses %s and those of this job",
+	reached:    "wait_for_jobs; or cancel_job, which interrupts it again; or cancel_job(force=true), which ends Python and loses %s and those of this job",
+}
+
+// next writes the Next line if the job waits for input, or for a choice between its end and the
+// variables. After an answer it does so only if the new question is of another kind.
+func next(r *Reply, record jobs.Record, known known) {
+	if h := known.hold; h != nil {
+		key := untaken
+		if h.Reached {
+			key = reached
+		}
+		r.Line("Next", fmt.Sprintf(nexts[key], view.CountOf(h.Variables, "variable")))
+		return
+	}
+	q := record.Question
+	if !record.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
+		return
+	}
+	key := q.Kind
+	if record.Kind == jobs.Python && key != "key" { // send_python_input sends a line
+		key = pythonLine
+	}
+	r.b.WriteString("Next: " + nexts[key] + "\n") // not Line, which would escape the backslash
+}

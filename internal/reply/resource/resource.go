@@ -1,0 +1,197 @@
+// Package resource reads what programs get of jobs by address: a job as JSON, its output, and what
+// it has shown. Models get text from the tools instead.
+//
+// [Parse] reads an address, and [Request.Read] what it names. Their errors are mistakes of the
+// caller, in words that say how to correct them. The package knows no protocol: a front end finds
+// the job and sends the contents.
+package resource
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/jobs"
+)
+
+// The templates of the addresses.
+const (
+	JobTemplate     = "job://{id}"
+	OutputTemplate  = "job://{id}/output{?cursor,view}"
+	DisplayTemplate = "job://{id}/display/{n}"
+)
+
+// JSON is the type of a job as a resource.
+const JSON = "application/json"
+
+// OutputMeta is the key of a [Range], or of a [Screen], in the Meta of each part of a job's output.
+const OutputMeta = "async-repl/output"
+
+// A Request is a parsed address.
+type Request struct {
+	ID      string // of the job
+	uri     string
+	output  bool
+	display int // its number; 0: no display is asked for
+	cursor  int64
+	view    string // of the output; empty: text
+}
+
+const resourcesAre = "The resources are " + JobTemplate + ", " + OutputTemplate + " and " + DisplayTemplate + "."
+
+// Parse reads an address.
+func Parse(uri string) (r Request, err error) {
+	r.uri = uri
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "job" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return r, report.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+	}
+	r.ID = strings.ToUpper(u.Host) // clients can write a host in lower case
+	path := strings.TrimSuffix(u.Path, "/")
+	number, isDisplay := strings.CutPrefix(path, "/display/")
+	if isDisplay {
+		r.display, err = strconv.Atoi(number)
+	}
+	switch r.output = path == "/output"; {
+	case isDisplay && err == nil && r.display > 0, r.output, path == "":
+	default:
+		return r, report.Mistakef("No such resource: %s. %s", report.OneLine(uri), resourcesAre)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return r, report.Mistakef("The query of %s can't be read. %s", report.OneLine(uri), resourcesAre)
+	}
+	return r, r.setQuery(query)
+}
+
+func (r *Request) setQuery(query url.Values) (err error) {
+	for name, values := range query {
+		if !r.output || name != "cursor" && name != "view" {
+			return report.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
+		}
+		if len(values) > 1 {
+			return report.Mistakef("%s is given twice.", name)
+		}
+	}
+	if query.Has("cursor") {
+		if r.cursor, err = strconv.ParseInt(query.Get("cursor"), 10, 64); err != nil || r.cursor < 0 {
+			return report.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
+		}
+	}
+	r.view = query.Get("view")
+	switch r.view {
+	case "", report.TextView, report.RawView:
+		return nil
+	case report.ScreenView:
+		if query.Has("cursor") {
+			return report.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+		}
+		return nil
+	}
+	return report.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
+}
+
+// DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.
+func (r Request) DisplaySize(j *jobs.Job) int {
+	if full, found := r.fullSize(j); found {
+		return full.Size
+	}
+	return 0
+}
+
+// fullSize returns the last form of the display that is asked for.
+func (r Request) fullSize(j *jobs.Job) (full jobs.Form, found bool) {
+	for _, d := range j.Displays() {
+		if d.Number == r.display {
+			return d.Forms[len(d.Forms)-1], true
+		}
+	}
+	return jobs.Form{}, false
+}
+
+// A Content is one part of a resource: text, which may be empty, or a blob.
+type Content struct {
+	URI      string         `json:"uri"`
+	MIMEType string         `json:"mimeType"`
+	Text     *string        `json:"text,omitempty"`
+	Blob     []byte         `json:"blob,omitempty"`
+	Meta     map[string]any `json:"_meta,omitempty"`
+}
+
+// Read returns the contents of the resource, which is of job j.
+func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error) {
+	switch {
+	case r.output && r.view == report.ScreenView:
+		return r.readScreen(j)
+	case r.output:
+		return r.readOutput(j)
+	case r.display > 0:
+		return r.readDisplay(j)
+	}
+	b, err := json.Marshal(reporter.Document(j.Record(), j.Live(), j.Displays(), j.Log()))
+	if err != nil {
+		return nil, err
+	}
+	text := string(b)
+	return []Content{{URI: r.uri, MIMEType: JSON, Text: &text}}, nil
+}
+
+// readOutput returns one read of a job's output.
+func (r Request) readOutput(j *jobs.Job) ([]Content, error) {
+	if end := j.Log().Stat().End; r.cursor > end {
+		return nil, report.Mistakef("cursor %d is beyond the end of job %s's output, %d. Use the next of an earlier read.", r.cursor, j.ID(), end)
+	}
+	var list []Content
+	raw := r.view == report.RawView
+	for _, p := range outputParts(j, r.cursor, raw) {
+		c := Content{URI: r.uri, MIMEType: "text/plain", Meta: map[string]any{OutputMeta: p.rng}}
+		if raw && !utf8.Valid(p.data) {
+			c.MIMEType, c.Blob = "application/octet-stream", p.data
+		} else {
+			text := string(p.data)
+			c.Text = &text
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// readDisplay returns a display of a job in its last form, which is the full size.
+func (r Request) readDisplay(j *jobs.Job) ([]Content, error) {
+	full, found := r.fullSize(j)
+	switch all, n := j.Numbered(), r.display; {
+	case all == 0:
+		return nil, report.Mistakef("Job %s has shown nothing.", j.ID())
+	case n > all:
+		return nil, report.Mistakef("Job %s has no display %d: they are 1 to %d.", j.ID(), n, all)
+	case !found:
+		return nil, report.Mistakef("Job %s has replaced its display %d (clear_output): only the later ones are kept.", j.ID(), n)
+	}
+	data, err := j.Data(full)
+	if err != nil {
+		why := err.Error()
+		if errors.Is(err, output.ErrLimit) {
+			why += " (REPL_MAX_STATE)"
+		}
+		return nil, report.Mistakef("The data of display %d of job %s can't be read any more: %s.", r.display, j.ID(), why)
+	}
+	c := Content{URI: r.uri, MIMEType: full.MIME}
+	if isText(full.MIME) && utf8.Valid(data) || len(data) == 0 { // an empty blob would be left out
+		text := string(data)
+		c.Text = &text
+	} else {
+		c.Blob = data
+	}
+	return []Content{c}, nil
+}
+
+// isText reports whether data of a type is text.
+func isText(mimeType string) bool {
+	base, _, _ := strings.Cut(mimeType, ";")
+	return strings.HasPrefix(base, "text/") || strings.HasSuffix(base, "json") || strings.HasSuffix(base, "xml")
+}
