@@ -12,7 +12,6 @@ import (
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/serve/listener"
-	"asyncrepl/internal/serve/peer"
 	"asyncrepl/internal/serve/tokens"
 )
 
@@ -122,10 +121,10 @@ func (k *keys) engine(tenant string) (*engine.Engine, error) {
 // the kernel says who connects.
 func (k *keys) guard(c *httpserver.Config, at netAddr) error {
 	if k.tokens == nil || at.Network() == "unix" {
-		if err := peer.CanTell(at); err != nil {
+		if err := listener.CanTellPeer(at); err != nil {
 			return fmt.Errorf("without tokens only you may connect, and this system does not show who does (%w): set -tokens (REPL_TOKENS), or listen on unix:PATH", err)
 		}
-		c.Allow = peer.Own
+		c.Allow = listener.OwnPeer
 	}
 	if k.tokens != nil {
 		c.Find = func(bearer string) (httpserver.Caller, bool) {

@@ -9,8 +9,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/child"
-	"asyncrepl/internal/process/oom"
-	"asyncrepl/internal/process/signals"
+	"asyncrepl/internal/process/procset"
 	"asyncrepl/internal/terminal/tty"
 )
 
@@ -25,8 +24,8 @@ type Handle struct {
 	killedByUs atomic.Bool     // we have killed it, or have tried to
 	exiting    atomic.Bool     // see LetExit
 
-	kills       *oom.Counter // the owner's, or that of a group of its own
-	killsBefore uint64       // its count at the start
+	kills       *oomCounter // the owner's, or that of a group of its own
+	killsBefore uint64      // its count at the start
 
 	done     chan struct{}
 	exit     Exit          // set before done is closed
@@ -127,7 +126,7 @@ func (h *Handle) Interrupt() error {
 // resume continues a process group if one of its processes, of the tree of h, is stopped.
 func (h *Handle) resume(group int) {
 	es, _ := h.members() // an error: the next rung continues the others
-	signals.SendGroups(slices.DeleteFunc(es, func(e procfs.Stat) bool { return e.State != 'T' || e.Group != group }), syscall.SIGCONT)
+	procset.SendGroups(slices.DeleteFunc(es, func(e procfs.Stat) bool { return e.State != 'T' || e.Group != group }), syscall.SIGCONT)
 }
 
 // Forget releases what h remembers of its tree, for a caller that will not ask for the tree again.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/process/ladder"
-	"asyncrepl/internal/process/oom"
 )
 
 // Only the kernel's count makes a SIGKILL an out-of-memory kill.
@@ -28,7 +27,7 @@ func TestOutOfMemoryNeedsTheKernelsCount(t *testing.T) {
 			var count atomic.Uint64
 			count.Store(5) // from long ago
 			o := newOwner(t)
-			o.kills = oom.NewCounter(func() (uint64, error) { return count.Load(), nil })
+			o.kills = newOOMCounter(func() (uint64, error) { return count.Load(), nil })
 			j := onPipe(t, o, "job", "sleep 1000")
 			tt.kill(j, &count)
 			if got := ends(t, j.Handle); got.OOM != tt.want {

@@ -11,7 +11,6 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/procset"
-	"asyncrepl/internal/process/signals"
 )
 
 const (
@@ -67,7 +66,7 @@ func (h *Handle) undecided(e procfs.Stat) bool {
 	if h.tty == nil || e.Session != h.self.PID {
 		return false
 	}
-	return signals.DiesOf(e.PID, syscall.SIGHUP)
+	return procset.DiesOf(e.PID, syscall.SIGHUP)
 }
 
 // worthWaiting reports whether to wait for one of es to end. A process that can die of what was sent

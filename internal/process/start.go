@@ -16,7 +16,6 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/process/child"
-	"asyncrepl/internal/process/oom"
 	"asyncrepl/internal/terminal/tty"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +49,7 @@ type Owner struct {
 	token  func() string // marks the environments of all processes that o starts; drawn for the first
 	null   *os.File
 	guard  *guardLink
-	kills  *oom.Counter
+	kills  *oomCounter
 	closed atomic.Bool
 
 	// Limits. Tests set some to more than any machine needs.
@@ -58,7 +57,7 @@ type Owner struct {
 }
 
 // oomKills is shared by all Owners: the kernel counts the kills of the whole program.
-var oomKills = oom.NewCounter(cgroup.Kills)
+var oomKills = newOOMCounter(cgroup.Kills)
 
 // NewOwner makes this program the one that adopts its orphaned descendants, and returns an Owner
 // that has started nothing. The caller must call Shutdown.
@@ -134,7 +133,7 @@ func (o *Owner) newHandle(s Spec, files []*os.File) *Handle {
 	o.guard.ensure()
 	kills := o.kills
 	if s.Kills != nil {
-		kills = oom.NewCounter(s.Kills)
+		kills = newOOMCounter(s.Kills)
 	}
 	return &Handle{
 		owner: o, tty: s.TTY, mark: s.Mark, files: identifyingFiles(files, s.TTY), kills: kills, killsBefore: kills.Recent(),

@@ -12,7 +12,6 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/process/procset"
-	"asyncrepl/internal/process/signals"
 )
 
 var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
@@ -98,7 +97,7 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 			l.Interrupt() // an error: it is over, or the next rung will show
 		case ladder.Terminate:
 			es, _ := h.scan() // an error: the next rung finds the others
-			signals.Terminate(es)
+			procset.Terminate(es)
 		case ladder.Kill:
 			result.Survivors, result.Err = h.kill()
 			return result
@@ -120,7 +119,7 @@ func (h *Handle) awaitExit(limit time.Duration) {
 	case <-time.After(alone):
 	}
 	es, _ := sparing(h.scan, h).Scan() // an error: the first rung finds the others
-	signals.Terminate(es)
+	procset.Terminate(es)
 	select {
 	case <-h.done:
 	case <-time.After(limit - alone):
@@ -180,9 +179,9 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 		case h.undecided(e):
 			return true
 		case slices.Contains(tried, ladder.Terminate): // it went to the whole tree
-			return signals.DiesOf(e.PID, syscall.SIGTERM)
+			return procset.DiesOf(e.PID, syscall.SIGTERM)
 		case slices.Contains(tried, ladder.Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
-			return signals.DiesOf(e.PID, syscall.SIGINT)
+			return procset.DiesOf(e.PID, syscall.SIGINT)
 		}
 		return false
 	}
@@ -203,9 +202,9 @@ func (h *Handle) nextRung(l *Ladder, rung int) int {
 	timer := time.NewTimer(l.Step)
 	defer timer.Stop()
 	due := false
-	var again signals.Reminder // never due
+	var again procset.Reminder // never due
 	if rungs[rung] == ladder.Terminate {
-		again = signals.NewReminder()
+		again = procset.NewReminder()
 	}
 	for {
 		r, changed := l.Requests.Wanted()
@@ -263,7 +262,7 @@ func (o *Owner) Shutdown() {
 	alone := slices.Clone(exiting)
 	spare := sparing(o.scan, exiting...)
 	es, _ := o.scanTrees(others) // an error: the scans below find the others
-	end := func(es []procfs.Stat) { signals.SendGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
+	end := func(es []procfs.Stat) { procset.SendGroups(es, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGCONT) }
 	end(es)
 	for p := procset.Pause(0); time.Since(begin) < o.grace && !spare.Empty(); p.Sleep() {
 		late := time.Since(begin) >= aloneFor(o.exit)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"asyncrepl/internal/mcp/news"
 )
 
 // While a call waits, a client that gave a progress token is sent its state: first after a second,
@@ -47,7 +45,7 @@ func NewProgress(req *mcp.CallToolRequest, first time.Duration) *Progress {
 
 // Start sends the note, first and then repeatedly, until stop is called; stop waits for a
 // notification that is being sent. most is the longest that the call waits, or 0 if that is unknown.
-func (p *Progress) Start(ctx context.Context, most time.Duration, note func() news.Note) (stop func()) {
+func (p *Progress) Start(ctx context.Context, most time.Duration, note func() Note) (stop func()) {
 	if p == nil || most > 0 && most <= p.first {
 		return func() {}
 	}
@@ -76,7 +74,7 @@ func (p *Progress) Start(ctx context.Context, most time.Duration, note func() ne
 
 // send sends one notification and reports whether another may follow. last is the progress sent
 // last.
-func (p *Progress) send(ctx context.Context, waited, most time.Duration, n news.Note, last *float64) bool {
+func (p *Progress) send(ctx context.Context, waited, most time.Duration, n Note, last *float64) bool {
 	if most > 0 && waited >= most || ctx.Err() != nil {
 		return false
 	}
@@ -93,7 +91,7 @@ const leastStep = 0.001
 // progress bar. If it shows none, progress is the time waited, in seconds, and has no total, which
 // clients would show as a share of the work done. Progress must always increase. So if the bar
 // stands still, or another one has begun, both are scaled: clients show the share of the bar.
-func after(last float64, waited time.Duration, n news.Note) (progress, total float64) {
+func after(last float64, waited time.Duration, n Note) (progress, total float64) {
 	if n.Total == 0 || n.Done == 0 {
 		return max(waited.Seconds(), last+leastStep), 0
 	}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"asyncrepl/internal/mcp/news"
 )
 
 // Progress increases with each notification, as the protocol demands, whatever the bar does, and the
@@ -27,7 +25,7 @@ func TestProgressIncreases(t *testing.T) {
 		{0, 0, 15 * time.Second, 0, 0},
 		{99_999, 100_000, 17 * time.Second, 99_999, 0.99999},
 	} {
-		progress, total := after(last, tt.waited, news.Note{Done: tt.done, Total: tt.total})
+		progress, total := after(last, tt.waited, Note{Done: tt.done, Total: tt.total})
 		if progress <= last || tt.progress != 0 && progress != tt.progress {
 			t.Errorf("%d: progress %g after %g", i, progress, last)
 		}

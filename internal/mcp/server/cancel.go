@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -27,7 +27,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	w := c.window(j.Log().Stat().End)
 	if j.Record().Status.Final() {
 		c.ticket.Pass()
-		defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "ending the processes it left running"} })()
+		defer c.progress.Start(ctx, 0, func() delivery.Note { return delivery.Note{Line: "ending the processes it left running"} })()
 		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
 		case j.Record().Kind == jobs.Python:
@@ -43,7 +43,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 	}
 	j.Stop(st)
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, c.scope.GraceTime(), func() news.Note { return news.Of(j) })()
+	defer c.progress.Start(ctx, c.scope.GraceTime(), func() delivery.Note { return delivery.NoteOf(j) })()
 	select {
 	case <-j.Done():
 	case <-limited.Done():

@@ -21,8 +21,7 @@
 //
 // Begin with the example, then read tools.go (the table of all tools) and execute.go (one handler).
 // Package arguments reads what a call is given, package report has the words of replies, package
-// resource reads what programs ask for, and package refusal is the one place where errors become
-// text.
+// resource reads what programs ask for, and refusal.go is the one place where errors become text.
 //
 // Only this package, delivery and the transports know the MCP SDK. It knows no process, no Python
 // and no shell: the Backend makes the runners of jobs.

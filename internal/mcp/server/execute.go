@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -120,7 +120,7 @@ func (c *call) awaitBy(ctx context.Context, j *jobs.Job, def time.Duration, wait
 	if d <= 0 {
 		return
 	}
-	defer c.progress.Start(ctx, d, func() news.Note { return news.Of(j) })()
+	defer c.progress.Start(ctx, d, func() delivery.Note { return delivery.NoteOf(j) })()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = wait(ctx)

@@ -6,19 +6,18 @@ import (
 
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/arguments"
-	"asyncrepl/internal/mcp/filetools"
 	"asyncrepl/internal/reply/report"
 )
 
 func (c *call) listFiles(ctx context.Context) (*report.Reply, error) {
 	return c.onFiles(func(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
-		return filetools.List(ctx, d, a, c.replyChars())
+		return listFiles(ctx, d, a, c.replyChars())
 	})
 }
 
 func (c *call) readFile(context.Context) (*report.Reply, error) {
 	return c.onFiles(func(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
-		r, err := filetools.Read(d, a, c.replyChars())
+		r, err := readFile(d, a, c.replyChars())
 		if err == nil && c.NoImages && r.Blocks != nil {
 			r.Blocks = nil
 			r.Line("Note", "images are off (REPL_IMAGES); max_bytes shows it as base64")
@@ -27,11 +26,11 @@ func (c *call) readFile(context.Context) (*report.Reply, error) {
 	})
 }
 
-func (c *call) writeFile(context.Context) (*report.Reply, error) { return c.onFiles(filetools.Write) }
+func (c *call) writeFile(context.Context) (*report.Reply, error) { return c.onFiles(writeFile) }
 
-func (c *call) editFile(context.Context) (*report.Reply, error) { return c.onFiles(filetools.Edit) }
+func (c *call) editFile(context.Context) (*report.Reply, error) { return c.onFiles(editFile) }
 
-func (c *call) deleteFile(context.Context) (*report.Reply, error) { return c.onFiles(filetools.Delete) }
+func (c *call) deleteFile(context.Context) (*report.Reply, error) { return c.onFiles(deleteFile) }
 
 // onFiles calls a tool for files. The next call waits until it is done, so that calls see each
 // other's files, but not for a slow disk.

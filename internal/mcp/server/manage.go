@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
@@ -53,7 +53,7 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 		return nil, report.Mistakef("from_session continues with the Python of session %s and all its settings: leave out python, venv, packages, cwd, env and memory_mb.", from)
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "waiting for session " + from} })()
+	defer c.progress.Start(ctx, 0, func() delivery.Note { return delivery.Note{Line: "waiting for session " + from} })()
 	limited, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	status, shared, err := c.Backend.Branch(limited, from, c.args.Name)
@@ -95,7 +95,7 @@ func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "ending session " + session} })()
+	defer c.progress.Start(ctx, 0, func() delivery.Note { return delivery.Note{Line: "ending session " + session} })()
 	end, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("session %s is deleted; the end of its Python continues", session)

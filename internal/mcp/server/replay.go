@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/refusal"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -103,7 +102,7 @@ func (c *call) continueFrom(ctx context.Context, job jobs.Record) (*report.Reply
 	}
 	reply, err := c.executeIn(ctx, status.Name, c.keeping(py, run))
 	if err == nil && len(shared) > 0 {
-		reply.Insert("Note", "shared with session "+status.Parent+": "+refusal.Names(shared))
+		reply.Insert("Note", "shared with session "+status.Parent+": "+nameList(shared))
 	}
 	return reply, err
 }

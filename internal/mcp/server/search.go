@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/search"
 )
@@ -41,7 +41,7 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	c.notices.Watch(j)
 	c.ticket.Pass()
 	record := j.Record()
-	defer c.progress.Start(ctx, searchTime, func() news.Note { return news.Note{Line: "searching the output of job " + j.ID()} })()
+	defer c.progress.Start(ctx, searchTime, func() delivery.Note { return delivery.Note{Line: "searching the output of job " + j.ID()} })()
 	found, err := search.Run(ctx, j.Log(), q)
 	if err != nil {
 		return nil, err

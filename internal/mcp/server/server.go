@@ -13,7 +13,6 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/delivery"
-	"asyncrepl/internal/mcp/refusal"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -141,7 +140,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 
 // refusal returns the reply for an error.
 func (c *conn) refusal(err error) *report.Reply {
-	return refusal.Of(err, c.reporter, c.offers(sessions))
+	return refusalOf(err, c.reporter, c.offers(sessions))
 }
 
 // undeclared are the methods of capabilities that the server does not declare.

@@ -6,8 +6,7 @@ import (
 	"fmt"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/news"
-	"asyncrepl/internal/mcp/variables"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -21,7 +20,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	py, err := c.Backend.Session(session)
 	if err != nil {
 		if err = c.absent(err); err == nil {
-			return variables.Reply(session, "", engine.Variables{}, c.replyChars()), nil
+			return variablesReply(session, "", engine.Variables{}, c.replyChars()), nil
 		}
 		return nil, err
 	}
@@ -30,7 +29,7 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return variables.Reply(session, c.args.Pattern, vars, c.replyChars()), nil // there are at most as many characters as bytes
+	return variablesReply(session, c.args.Pattern, vars, c.replyChars()), nil // there are at most as many characters as bytes
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.
@@ -61,7 +60,7 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.ticket.Pass()
-	defer c.progress.Start(ctx, 0, func() news.Note { return news.Note{Line: "restarting session " + session} })()
+	defer c.progress.Start(ctx, 0, func() delivery.Note { return delivery.Note{Line: "restarting session " + session} })()
 	end, err := wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the restart of session %s has begun and continues", session)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcp/arguments"
-	"asyncrepl/internal/mcp/news"
+	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/conditions"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/search"
@@ -44,7 +44,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	}
 	c.ticket.Pass()
 	started := time.Now()
-	stop := c.progress.Start(ctx, d, func() news.Note { return news.OfAll(all) })
+	stop := c.progress.Start(ctx, d, func() delivery.Note { return delivery.NoteOfAll(all) })
 	outcomes := conditions.Wait(ctx, all, conds, d)
 	stop()
 

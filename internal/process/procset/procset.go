@@ -11,7 +11,7 @@
 // Then the result is an error, and no survivors are named.
 //
 // The package does not know which processes belong together; its user's scan says that. How signals
-// reach them belongs to package signals. Begin with [Set].
+// reach them is in signals.go. Begin with [Set].
 package procset
 
 import (
@@ -23,7 +23,6 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
-	"asyncrepl/internal/process/signals"
 )
 
 const (
@@ -153,7 +152,7 @@ func (s Set) KillUntil(until time.Time) (survivors []procfs.Process, err error) 
 			}
 			return nil, Unchecked(cmp.Or(err, errRestless))
 		}
-		signals.SendGroups(es, syscall.SIGKILL)
+		SendGroups(es, syscall.SIGKILL)
 		if len(es) > 0 || err != nil {
 			p.Sleep()
 		}
@@ -175,7 +174,7 @@ func (s Set) freeze(until time.Time) {
 		if len(running) == 0 && err == nil {
 			return
 		}
-		signals.SendGroups(running, syscall.SIGSTOP)
+		SendGroups(running, syscall.SIGSTOP)
 		p.Sleep()
 	}
 }
@@ -192,9 +191,9 @@ func (s Set) TerminateThenKill(grace time.Duration, report func(ladder.Rung)) (s
 		return nil, nil
 	}
 	report(ladder.Terminate)
-	signals.Terminate(es)
+	Terminate(es)
 	begin := time.Now()
-	again := signals.NewReminder()
+	again := NewReminder()
 	for p := Pause(0); time.Since(begin) < grace; p.Sleep() {
 		if s.Empty() {
 			return nil, nil

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/reply/hints"
 	"asyncrepl/internal/text/progress"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/display"
@@ -190,7 +189,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 		r.Elapsed = end.Sub(record.Started).Round(time.Millisecond).Seconds()
 	}
 	if record.Status.Final() {
-		r.Receipt = newDocumentReceipt(hints.ReceiptWithRemedy(record.Receipt))
+		r.Receipt = newDocumentReceipt(ReceiptWithRemedy(record.Receipt))
 	} else if r.PID = record.PID; live.Probe != nil {
 		if u, err := live.Probe.Usage(); err == nil {
 			r.Usage = &documentUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"asyncrepl/internal/reply/hints"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
@@ -14,7 +13,7 @@ import (
 // StatusText returns the value of the Status line.
 func StatusText(record jobs.Record) string {
 	if record.Status.Final() {
-		return hints.ReceiptWithRemedy(record.Receipt).Text()
+		return ReceiptWithRemedy(record.Receipt).Text()
 	}
 	return string(record.Status)
 }
@@ -23,7 +22,7 @@ func StatusText(record jobs.Record) string {
 // output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
-	if s := hints.For(rec); s != "" {
+	if s := remedyFor(rec); s != "" {
 		all = append(all, s)
 	}
 	if n := rec.LostOutput.Disk; n > 0 {

@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"asyncrepl/internal/text/snapshot"
+	"asyncrepl/internal/text/screen"
 	"asyncrepl/jobs"
 )
 
@@ -41,17 +41,17 @@ func takeScreen(head *Reply, j *jobs.Job, record jobs.Record, w Window) *screenS
 		return nil
 	}
 	rows, cols := record.Terminal.Rows, record.Terminal.Cols
-	var s snapshot.Snapshot
+	var s screen.Snapshot
 	switch {
 	case w.View == ScreenView:
 		var err error
-		if s, err = snapshot.Of(j.Log(), rows, cols); err != nil {
+		if s, err = screen.OfLog(j.Log(), rows, cols); err != nil {
 			return &screenShown{line: err.Error(), start: w.From, end: s.End}
 		}
 		s.Start = w.From // the text before is no part of the view
 	case w.View == "" && (record.Status == jobs.WaitingInput || record.Accepts != (jobs.Reader{})):
 		var ok bool
-		s, ok = snapshot.OfFullScreen(j.Log(), rows, cols)
+		s, ok = screen.OfFullScreen(j.Log(), rows, cols)
 		if !ok || w.Part == Forward && w.From < s.Start { // a page of text that comes before
 			return nil
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"asyncrepl/internal/reply/report"
-	"asyncrepl/internal/text/snapshot"
+	"asyncrepl/internal/text/screen"
 	"asyncrepl/jobs"
 )
 
@@ -26,7 +26,7 @@ func (r Request) readScreen(j *jobs.Job) ([]Content, error) {
 	if why := report.NoScreen(record); why != "" {
 		return nil, report.Mistakef("%s", why)
 	}
-	s, err := snapshot.Of(j.Log(), record.Terminal.Rows, record.Terminal.Cols)
+	s, err := screen.OfLog(j.Log(), record.Terminal.Rows, record.Terminal.Cols)
 	if err != nil {
 		return nil, report.Mistakef("Job %s: %v.", j.ID(), err)
 	}

@@ -7,7 +7,8 @@
 // server left is replaced; that of a server that runs is an error. Of several servers that start at
 // the same path at once, one gets it.
 //
-// Begin with [Listen] and [Load]. The package knows no protocol and no user.
+// Begin with [Listen] and [Load]; [OwnPeer] says which user has connected. The package knows no
+// protocol.
 package listener
 
 import (

@@ -12,7 +12,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/text/escape"
-	"asyncrepl/internal/text/snapshot"
+	"asyncrepl/internal/text/screen"
 )
 
 const (
@@ -37,7 +37,7 @@ type Responder struct {
 	reader escape.Reader // used by the pump's goroutine
 
 	// Used by the goroutine that answers.
-	cursor snapshot.Follower
+	cursor screen.Follower
 	log    output.Reader // whose modes are followed
 	modes  Modes
 	times  []time.Time // of the newest answers, perSecond at most, the oldest first

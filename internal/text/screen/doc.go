@@ -10,5 +10,7 @@
 //   - Rows are valid UTF-8 without control characters, and without blanks at their ends.
 //
 // Rows and columns are counted from 1. The package holds no state between calls and starts no
-// goroutine. It knows neither jobs nor logs. Begin with Draw.
+// goroutine, except that a [Follower] remembers what it has drawn. [OfLog] draws the screen of a log of
+// output. The package knows no jobs: whether a log has a screen is its caller's business. Begin with
+// Draw.
 package screen

@@ -1,4 +1,4 @@
-package peer
+package listener
 
 import (
 	"errors"

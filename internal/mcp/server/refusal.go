@@ -1,8 +1,7 @@
-// Package refusal says why a call was refused and how to fix it, in the terms of the tools.
-//
-// It is the one place where errors become text: the packages below know no tools, and return errors
-// that callers can act on. How to avoid them is in package hints.
-package refusal
+package server
+
+// This file is the one place where errors become text: the packages below know no tools, and return
+// errors that callers can act on. The remedies for failures are in hints.go of package report.
 
 import (
 	"errors"
@@ -13,15 +12,14 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/arguments"
-	"asyncrepl/internal/reply/hints"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
-// Of returns the reply for an error: the problem and how to fix it. offersSessions says that the
+// refusalOf returns the reply for an error: the problem and how to fix it. offersSessions says that the
 // client has the tools for sessions.
-func Of(err error, rp *report.Reporter, offersSessions bool) *report.Reply {
+func refusalOf(err error, rp *report.Reporter, offersSessions bool) *report.Reply {
 	var m *report.Mistake
 	if errors.As(err, &m) {
 		return report.Textf("%s", m.Text)
@@ -35,7 +33,7 @@ func Of(err error, rp *report.Reporter, offersSessions bool) *report.Reply {
 	if errors.Is(err, jobs.ErrShutdown) {
 		return report.Textf("The server is shutting down; nothing was started.")
 	}
-	return report.Textf("%s", capitalized(hints.WithRemedy(err)))
+	return report.Textf("%s", capitalized(report.WithRemedy(err)))
 }
 
 func capitalized(s string) string {
@@ -86,19 +84,19 @@ func noSession(e *engine.NoSessionError) string {
 		return text + ": " + e.Loss.String() + ". The next execute_python makes it again, with its settings."
 	}
 	if near := arguments.Nearest(e.Name, e.Names); len(near) > 0 {
-		return text + ". Nearest: " + Names(near) + "."
+		return text + ". Nearest: " + nameList(near) + "."
 	}
 	if len(e.Names) == 0 {
 		return text + ": there are no sessions yet. execute_python makes one."
 	}
-	return text + ". There are: " + Names(e.Names) + "."
+	return text + ". There are: " + nameList(e.Names) + "."
 }
 
 // namesMax is the most names that a text lists.
 const namesMax = 10
 
-// Names lists the first names and counts the others.
-func Names(list []string) string {
+// nameList lists the first names and counts the others.
+func nameList(list []string) string {
 	text := strings.Join(list[:min(namesMax, len(list))], ", ")
 	if left := len(list) - namesMax; left > 0 {
 		text += fmt.Sprintf(" and %d more", left)

@@ -1,5 +1,4 @@
-// Package news says how jobs are doing, in one line, to a client that waits for them.
-package news
+package delivery
 
 import (
 	"fmt"
@@ -20,8 +19,8 @@ type Note struct {
 // noteMax bounds the line of a note, in characters.
 const noteMax = 200
 
-// Of returns the state of a job and its last line of output.
-func Of(j *jobs.Job) Note {
+// NoteOf returns the state of a job and its last line of output.
+func NoteOf(j *jobs.Job) Note {
 	record := j.Record()
 	s := report.StatusText(record)
 	if record.Cancelling != "" {
@@ -45,8 +44,8 @@ func Of(j *jobs.Job) Note {
 	return n
 }
 
-// OfAll returns how many jobs have ended, and the state of the one that wrote last.
-func OfAll(all []*jobs.Job) Note {
+// NoteOfAll returns how many jobs have ended, and the state of the one that wrote last.
+func NoteOfAll(all []*jobs.Job) Note {
 	ended := 0
 	var newest *jobs.Job
 	var at time.Time
@@ -61,7 +60,7 @@ func OfAll(all []*jobs.Job) Note {
 	n := Note{}
 	s := fmt.Sprintf("%d of %d have ended", ended, len(all))
 	if newest != nil {
-		last := Of(newest)
+		last := NoteOf(newest)
 		s += "; " + newest.ID() + " " + last.Line
 		if len(all) == 1 { // the bar of one of several jobs is not that of the wait
 			n = last

@@ -1,4 +1,4 @@
-package news
+package delivery
 
 import (
 	"context"
@@ -28,18 +28,18 @@ func (d draws) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 func TestNoteHasTheWorkOfABar(t *testing.T) {
 	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, draws{})
 	jobstest.Prints(t, j, "loading\n")
-	if n := Of(j); n.Done != 4300 || n.Total != 10_000 || !strings.HasSuffix(n.Line, ": loading") {
+	if n := NoteOf(j); n.Done != 4300 || n.Total != 10_000 || !strings.HasSuffix(n.Line, ": loading") {
 		t.Errorf("%+v", n)
 	}
-	if n := OfAll([]*jobs.Job{j}); n.Total != 10_000 || !strings.HasPrefix(n.Line, "0 of 1 have ended; ") {
+	if n := NoteOfAll([]*jobs.Job{j}); n.Total != 10_000 || !strings.HasPrefix(n.Line, "0 of 1 have ended; ") {
 		t.Errorf("of one job: %+v", n)
 	}
-	if n := OfAll([]*jobs.Job{j, j}); n.Total != 0 {
+	if n := NoteOfAll([]*jobs.Job{j, j}); n.Total != 0 {
 		t.Errorf("of two jobs: %+v", n)
 	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
 	jobstest.End(t, j)
-	if n := Of(j); n.Total != 0 {
+	if n := NoteOf(j); n.Total != 0 {
 		t.Errorf("of an ended job: %+v", n)
 	}
 }
@@ -48,7 +48,7 @@ func TestNoteHasTheWorkOfABar(t *testing.T) {
 func TestNoteHasNoReplacedBar(t *testing.T) {
 	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, draws{replaced: true})
 	jobstest.Prints(t, j, "loading\n")
-	if n := Of(j); n.Total != 0 || !strings.HasSuffix(n.Line, ": loading") {
+	if n := NoteOf(j); n.Total != 0 || !strings.HasSuffix(n.Line, ": loading") {
 		t.Errorf("%+v", n)
 	}
 }

@@ -1,4 +1,4 @@
-package filetools
+package server
 
 import (
 	"io"
@@ -36,7 +36,7 @@ func BenchmarkReadFile(b *testing.B) {
 	d := new(files.Store).Dir(dir)
 	b.Run("read_file", func(b *testing.B) {
 		for b.Loop() {
-			if r, err := Read(d, &arguments.Args{Path: "sub/file"}, 16_000); err != nil || len(r.String()) < 4096 {
+			if r, err := readFile(d, &arguments.Args{Path: "sub/file"}, 16_000); err != nil || len(r.String()) < 4096 {
 				b.Fatal(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package hints
+package report
 
 import (
 	"strings"
@@ -50,15 +50,15 @@ func TestHints(t *testing.T) {
 		if want[:4] == plain[:4] {
 			rec.Cause = jobs.NoPython
 		}
-		if got := For(rec); got != want {
+		if got := remedyFor(rec); got != want {
 			t.Errorf("%s: %q, want %q", subject, got, want)
 		}
 	}
-	if got := For(jobs.Receipt{End: jobs.Exited, Code: 3, Cause: jobs.OtherPip}); !strings.Contains(got, "install_package_async") {
+	if got := remedyFor(jobs.Receipt{End: jobs.Exited, Code: 3, Cause: jobs.OtherPip}); !strings.Contains(got, "install_package_async") {
 		t.Errorf("a pip that refused: %q", got)
 	}
 	for _, cause := range []jobs.Cause{"", jobs.NoTerminal} {
-		if got := For(jobs.Receipt{Cause: cause}); got != "" {
+		if got := remedyFor(jobs.Receipt{Cause: cause}); got != "" {
 			t.Errorf("%q: %q", cause, got)
 		}
 	}

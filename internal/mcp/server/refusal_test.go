@@ -1,4 +1,4 @@
-package refusal
+package server
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestRefusalsNameTheToolThatHelps(t *testing.T) {
 		{tty.ErrRawEOF, `The program reads single keys, so its terminal has no end of file: send keys=["ctrl-d"], which ends a readline prompt, or the key that the program quits by`},
 		{errors.New("anything else"), "Anything else"},
 	} {
-		if got := Of(fmt.Errorf("%w", c.err), nil, true).String(); got != c.want {
+		if got := refusalOf(fmt.Errorf("%w", c.err), nil, true).String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package signals_test
+package procset_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"asyncrepl/internal/kernel/procfs"
-	"asyncrepl/internal/process/signals"
+	"asyncrepl/internal/process/procset"
 )
 
 func Example() {
@@ -23,7 +23,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	signals.Terminate([]procfs.Stat{s})
+	procset.Terminate([]procfs.Stat{s})
 	fmt.Println(c.Wait())
 	// Output: signal: terminated
 }

@@ -1,7 +1,8 @@
-// Package hints says in the terms of the tools what to do about the cause of a failure or a refusal:
-// a package that is missing, code that only IPython understands, a pip of another Python, input that
-// a terminal can't take. It is the one place for that, so the packages below know no tools.
-package hints
+package report
+
+// This file says in the terms of the tools what to do about the cause of a failure or a refusal: a
+// package that is missing, code that only IPython understands, a pip of another Python, input that a
+// terminal can't take. It is the one place for that, so the packages below know no tools.
 
 import (
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// For returns the note that says what to do about the cause of a failure, or "".
-func For(rec jobs.Receipt) string {
+// remedyFor returns the note that says what to do about the cause of a failure, or "".
+func remedyFor(rec jobs.Receipt) string {
 	switch rec.Cause {
 	case jobs.NoModule:
 		return moduleHint(rec.Subject)

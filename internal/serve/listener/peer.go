@@ -1,13 +1,11 @@
 //go:build unix
 
-// Package peer finds out which user has the other end of a local connection.
-//
-// The kernel says it, never the peer: for a Unix socket by the connection itself, and for TCP by its
-// table of sockets. The table says nothing about a socket that its process has closed, so a peer
-// that sends something and closes at once is of no known user.
-//
-// Begin with [Own].
-package peer
+package listener
+
+// The kernel says which user has the other end of a local connection, never the peer: for a Unix
+// socket by the connection itself, and for TCP by its table of sockets. The table says nothing about
+// a socket that its process has closed, so a peer that sends something and closes at once is of no
+// known user.
 
 import (
 	"errors"
@@ -16,9 +14,9 @@ import (
 	"os"
 )
 
-// Own returns nil if the server's own user has the other end of a connection, which must be over
+// OwnPeer returns nil if the server's own user has the other end of a connection, which must be over
 // loopback or a Unix socket.
-func Own(c net.Conn) error {
+func OwnPeer(c net.Conn) error {
 	for {
 		under, ok := c.(interface{ NetConn() net.Conn }) // such as that of TLS
 		if !ok {
@@ -46,9 +44,9 @@ func user(c net.Conn) (uid int, err error) {
 	return 0, fmt.Errorf("a %T has no user", c)
 }
 
-// CanTell returns nil if this system shows the users of connections to an address. It tries that
+// CanTellPeer returns nil if this system shows the users of connections to an address. It tries that
 // with a connection to another port there.
-func CanTell(at net.Addr) error {
+func CanTellPeer(at net.Addr) error {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok {
 		return nil
@@ -68,7 +66,7 @@ func CanTell(at net.Addr) error {
 		return err
 	}
 	defer c.Close()
-	return Own(c)
+	return OwnPeer(c)
 }
 
 // errGone means that the kernel has no open socket that is the other end.

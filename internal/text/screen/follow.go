@@ -1,8 +1,7 @@
-package snapshot
+package screen
 
 import (
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/text/screen"
 	"asyncrepl/internal/text/view"
 )
 
@@ -11,9 +10,9 @@ import (
 // Follower has drawn nothing yet.
 type Follower struct {
 	log        output.Reader
-	at         int64          // of the log, up to which the screen is drawn
-	screen     *screen.Screen // nil: nothing is drawn, or it can't be
-	rows, cols int            // of the screen
+	at         int64   // of the log, up to which the screen is drawn
+	screen     *Screen // nil: nothing is drawn, or it can't be
+	rows, cols int     // of the screen
 }
 
 // short bounds the output that is drawn without a check whether it alone decides what is shown: to
@@ -35,12 +34,12 @@ func (f *Follower) Cursor(log output.Reader, end int64, rows, cols int) (row, co
 	if len(b) == 0 { // the log has dropped it
 		return 0, 0, false
 	}
-	size := screen.Size{Rows: rows, Cols: cols}
+	size := Size{Rows: rows, Cols: cols}
 	switch {
 	case f.screen == nil || from > f.at:
-		f.screen = screen.After(b, from == 0, size)
+		f.screen = After(b, from == 0, size)
 	case len(b) > short && !f.screen.Alternate() && decides(b, rows):
-		f.screen = screen.After(b, false, size)
+		f.screen = After(b, false, size)
 	default:
 		if rows != f.rows || cols != f.cols {
 			f.screen.Resize(rows, cols)

@@ -1,13 +1,8 @@
-// Package snapshot reads the screen of a terminal from the log of its output.
-//
-// A [Snapshot] is made when it is read, of the newest output alone, in 200 ms at most. [Of] takes
-// one in any case, [OfFullScreen] only if a program draws on all of the screen. Their error means
-// that the screen can't be drawn, and that the text of the output is all that there is to show. A
-// [Follower] knows where the cursor was at each place of the output.
-//
-// The package knows logs, but no jobs: whose screen it is, and whether it has one, is the caller's
-// business.
-package snapshot
+package screen
+
+// A Snapshot is made when it is read, of the newest output alone, in 200 ms at most. OfLog takes one in
+// any case, OfFullScreen only if a program draws on all of the screen. Their error means that the
+// screen can't be drawn, and that the text of the output is all that there is to show.
 
 import (
 	"errors"
@@ -16,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/internal/text/screen"
 	"asyncrepl/internal/text/view"
 )
 
@@ -26,13 +20,13 @@ var ErrNotDrawn = errors.New("the screen can't be drawn: read view=text")
 
 // A Snapshot is what a terminal shows after the output up to a cursor.
 type Snapshot struct {
-	screen.Picture
+	Picture
 	Start int64 // where the program that draws on all of the screen began; the end if there is none
 	End   int64
 }
 
-// Of returns what a terminal of some size shows after all output of a log.
-func Of(log output.Reader, rows, cols int) (Snapshot, error) {
+// OfLog returns what a terminal of some size shows after all output of a log.
+func OfLog(log output.Reader, rows, cols int) (Snapshot, error) {
 	b, at := newest(log)
 	return draw(b, at, rows, cols)
 }
@@ -54,7 +48,7 @@ func draw(b []byte, at int64, rows, cols int) (Snapshot, error) {
 		s.Start = at + int64(d.Start)
 	}
 	var err error
-	if s.Picture, err = screen.Draw(b, at == 0, screen.Size{Rows: rows, Cols: cols}); err != nil {
+	if s.Picture, err = Draw(b, at == 0, Size{Rows: rows, Cols: cols}); err != nil {
 		return s, ErrNotDrawn
 	}
 	return s, nil
@@ -66,7 +60,7 @@ func newest(log output.Reader) (b []byte, from int64) { return Between(log, 0, l
 // Between returns the newest output of a terminal that a log holds between two cursors, without a
 // gap, and the cursor at which it begins. It is of at most [screen.Window] bytes.
 func Between(log output.Reader, from, end int64) ([]byte, int64) {
-	from = max(from, end-screen.Window)
+	from = max(from, end-Window)
 	var b []byte
 	for at := from; at < end; {
 		c := log.Read(at, int(end-at))

@@ -1,6 +1,6 @@
 //go:build linux
 
-package signals_test
+package procset_test
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/procfs"
-	"asyncrepl/internal/process/signals"
+	"asyncrepl/internal/process/procset"
 )
 
 // start starts a shell that leads its own group and waits until it has printed a line. It can be
@@ -54,7 +54,7 @@ func TestTerminateHangsUpWhatIgnoresSIGTERM(t *testing.T) {
 		"trap '' TERM; echo up; while :; do sleep 1000; done": syscall.SIGHUP,
 	} {
 		c, s := start(t, script)
-		signals.Terminate([]procfs.Stat{s})
+		procset.Terminate([]procfs.Stat{s})
 		if got := signalOf(c); got != want {
 			t.Errorf("%q ended by %v, want %v", script, got, want)
 		}
@@ -64,13 +64,13 @@ func TestTerminateHangsUpWhatIgnoresSIGTERM(t *testing.T) {
 func TestRemindReachesOnlyWhatIgnoresSIGTERM(t *testing.T) {
 	deaf, s := start(t, "trap '' TERM; echo up; while :; do sleep 1000; done")
 	other, o := start(t, "echo up; while :; do sleep 1000; done")
-	r := signals.NewReminder()
+	r := procset.NewReminder()
 	<-r.Due()
 	r.Remind([]procfs.Stat{s, o})
 	if got := signalOf(deaf); got != syscall.SIGHUP {
 		t.Errorf("ended by %v, want SIGHUP", got)
 	}
-	signals.SendGroups([]procfs.Stat{o}, syscall.SIGKILL)
+	procset.SendGroups([]procfs.Stat{o}, syscall.SIGKILL)
 	if got := signalOf(other); got != syscall.SIGKILL {
 		t.Errorf("the other ended by %v, want SIGKILL", got)
 	}
@@ -82,11 +82,11 @@ func TestUninspectedProcessesAreLeftOut(t *testing.T) {
 	c, s := start(t, "echo up; while :; do sleep 1000; done")
 	unknown := s
 	unknown.State = 0
-	signals.SendGroups([]procfs.Stat{unknown}, syscall.SIGTERM)
+	procset.SendGroups([]procfs.Stat{unknown}, syscall.SIGTERM)
 	if d, err := s.Disposition(syscall.SIGTERM); err != nil || d.Pending {
 		t.Errorf("got %+v, %v", d, err)
 	}
-	signals.SendGroups([]procfs.Stat{s}, syscall.SIGKILL)
+	procset.SendGroups([]procfs.Stat{s}, syscall.SIGKILL)
 	if got := signalOf(c); got != syscall.SIGKILL {
 		t.Errorf("ended by %v, want SIGKILL", got)
 	}

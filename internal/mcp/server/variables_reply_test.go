@@ -1,4 +1,4 @@
-package variables_test
+package server
 
 import (
 	"fmt"
@@ -6,17 +6,16 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/variables"
 )
 
-func Example() {
+func Example_variables() {
 	rows := int64(3)
 	vars := engine.Variables{Total: 3, Vars: []engine.Variable{
 		{Name: "name", Type: "str", Len: &rows, Value: "'abc'"},
 		{Name: "table", Type: "DataFrame", Shape: []int64{3, 2}},
 	}}
 	vars.Modules = []string{"math"}
-	fmt.Println(variables.Reply("default", "", vars, 1000))
+	fmt.Println(variablesReply("default", "", vars, 1000))
 	// Output:
 	// Session: default
 	// Variables: 3
@@ -51,7 +50,7 @@ func TestReplySaysHowManyAndSinceWhen(t *testing.T) {
 		{"more than were sent", "", engine.Variables{Total: 1200, Vars: some}, "Session: lab|Variables: 1,200|Omitted: 1,199 variables||x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := strings.TrimSpace(variables.Reply("lab", tt.pattern, tt.vars, 1000).String())
+			got := strings.TrimSpace(variablesReply("lab", tt.pattern, tt.vars, 1000).String())
 			if got = strings.ReplaceAll(got, "\n", "|"); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -75,7 +74,7 @@ func TestVariablesAreDescribed(t *testing.T) {
 		{engine.Variable{Name: "a", Type: "ndarray", Shape: []int64{}}, "a: ndarray, shape ()"},
 		{engine.Variable{Name: "a", Type: "str", Value: "'x\ny'"}, "a: str = 'x\\ny'"},
 	} {
-		text := variables.Reply("lab", "", engine.Variables{Total: 1, Vars: []engine.Variable{tt.v}}, 1000).String()
+		text := variablesReply("lab", "", engine.Variables{Total: 1, Vars: []engine.Variable{tt.v}}, 1000).String()
 		if _, got, _ := strings.Cut(strings.TrimSpace(text), "\n\n"); got != tt.want {
 			t.Errorf("%s, want %s", got, tt.want)
 		}
@@ -91,7 +90,7 @@ func TestListStaysWithinItsRoom(t *testing.T) {
 	}
 	vars.Total = 1000
 	const room = 4000
-	head, list, _ := strings.Cut(variables.Reply("lab", "", vars, room).String(), "\n\n")
+	head, list, _ := strings.Cut(variablesReply("lab", "", vars, room).String(), "\n\n")
 	if len(list) >= room {
 		t.Errorf("the list has %d bytes, want less than %d", len(list), room)
 	}

@@ -1,16 +1,14 @@
 //go:build unix
 
-// Package signals sends signals to many processes at once, in the ways that end them: to their
-// groups, with a hangup for those that ignore SIGTERM, and again for those that missed it.
+package procset
+
+// This file sends signals to many processes at once, in the ways that end them: to their groups, with
+// a hangup for those that ignore SIGTERM, and again for those that missed it.
 //
 // A signal to a group reaches processes that no scan has seen yet. It is sent only to a group that
 // a scanned process was in: its id can't have passed to other processes since, unless the group has
 // ended and the kernel has used all other pids within microseconds. A process that could not be
 // inspected is left out, because its group may have changed.
-//
-// The package does not know which processes belong together, nor when to give up; those belong to
-// package process. Begin with [Terminate].
-package signals
 
 import (
 	"syscall"

@@ -1,6 +1,7 @@
-// Package filetools has the replies of the tools for files: what package files does with the
-// arguments of a call, in words.
-package filetools
+package server
+
+// This file has the replies of the tools for files: what package files does with the arguments of a
+// call, in words.
 
 import (
 	"bytes"
@@ -26,8 +27,8 @@ const (
 	maxDepth     = 1000     // of them; a path can't have as many
 )
 
-// List answers list_files in about that many characters.
-func List(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
+// listFiles answers list_files in about that many characters.
+func listFiles(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 	l := files.Listing{Depth: 1, Tree: a.Tree, Files: on(a.IncludeFiles), Dirs: on(a.IncludeDirs), Chars: chars}
 	if a.Recursive || a.Tree {
 		l.Depth = int(min(value(a.MaxDepth, defaultDepth), maxDepth))
@@ -65,9 +66,9 @@ func List(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) (*rep
 	return r, nil
 }
 
-// Read answers read_file: with text, an image, or else base64. It shows as many characters as chars,
+// readFile answers read_file: with text, an image, or else base64. It shows as many characters as chars,
 // or as the call asks for.
-func Read(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
+func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 	offset, most := value(a.Offset, 0), value(a.MaxBytes, math.MaxInt64)
 	if a.MaxBytes != nil {
 		chars = arguments.MaxText
@@ -80,7 +81,7 @@ func Read(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 		return nil, err
 	}
 	if mime := display.Kind(part.Data); mime != "" && offset == 0 && a.MaxBytes == nil {
-		return image(d, a.Path, mime)
+		return imageReply(d, a.Path, mime)
 	}
 	if offset > part.Size {
 		return nil, report.Mistakef("offset %d is beyond the end of the file, %d.", offset, part.Size)
@@ -109,8 +110,8 @@ func Read(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 	return r, nil
 }
 
-// image returns the reply for a file that is an image.
-func image(d *files.Dir, path, mime string) (*report.Reply, error) {
+// imageReply returns the reply for a file that is an image.
+func imageReply(d *files.Dir, path, mime string) (*report.Reply, error) {
 	all, err := d.Read(path, 0, display.MaxPicture+1)
 	if err != nil {
 		return nil, err
@@ -125,8 +126,8 @@ func image(d *files.Dir, path, mime string) (*report.Reply, error) {
 	return r, nil
 }
 
-// Write answers write_file.
-func Write(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+// writeFile answers write_file.
+func writeFile(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	content := []byte(a.Content)
 	if a.BinaryBase64 {
 		var err error
@@ -160,8 +161,8 @@ func decode(s string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 }
 
-// Delete answers delete_file.
-func Delete(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+// deleteFile answers delete_file.
+func deleteFile(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	path := cmp.Or(a.Path, a.Filename)
 	switch {
 	case path == "":
@@ -177,8 +178,8 @@ func Delete(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	return r, nil
 }
 
-// Edit answers edit_file.
-func Edit(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
+// editFile answers edit_file.
+func editFile(d *files.Dir, a *arguments.Args) (*report.Reply, error) {
 	switch {
 	case a.Old == "":
 		return nil, report.Mistakef("old is empty. Give the text to replace; write_file makes a new file.")

@@ -1,7 +1,7 @@
-// Package variables writes the variables of a session as text to read: how many there are and since
-// when they are known, then a line each. It asks no session, runs nothing and knows no protocol.
-// Begin with [Reply].
-package variables
+package server
+
+// This file writes the variables of a session as text to read: how many there are and since when
+// they are known, then a line each.
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// namesMax bounds a line that lists modules, functions or classes, in bytes.
-const namesMax = 2000
+// lineOfNamesMax bounds a line that lists modules, functions or classes, in bytes.
+const lineOfNamesMax = 2000
 
-// Reply returns the reply that lists the variables of a session that match pattern; an empty
+// variablesReply returns the reply that lists the variables of a session that match pattern; an empty
 // pattern stands for all. If there are none it says why. The list takes less than room bytes, and a
 // line of the reply counts the variables that don't fit.
-func Reply(session, pattern string, vars engine.Variables, room int) *report.Reply {
+func variablesReply(session, pattern string, vars engine.Variables, room int) *report.Reply {
 	count := view.Count(vars.Total)
 	switch {
 	case pattern != "" && vars.Lost == nil:
@@ -101,7 +101,7 @@ func nameLine(b *strings.Builder, title string, names []string) (shown int) {
 	start := b.Len()
 	for _, name := range names {
 		name = report.OneLine(name)
-		if b.Len()-start+len(name) > namesMax {
+		if b.Len()-start+len(name) > lineOfNamesMax {
 			break
 		}
 		if shown == 0 {

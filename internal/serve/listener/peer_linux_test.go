@@ -1,4 +1,4 @@
-package peer
+package listener
 
 import (
 	"crypto/tls"
@@ -103,7 +103,7 @@ func TestPeerIsTheUserWhoHasConnected(t *testing.T) {
 			} else if err := os.Chmod(to, 0o777); err != nil {
 				t.Fatal(err)
 			}
-			if err := Own(connect(t, l, to).server); err != nil {
+			if err := OwnPeer(connect(t, l, to).server); err != nil {
 				t.Errorf("our own connection: %v", err)
 			}
 			var p pair
@@ -117,7 +117,7 @@ func TestPeerIsTheUserWhoHasConnected(t *testing.T) {
 					t.Errorf("the table says %d, %v", uid, err)
 				}
 			}
-			if err := Own(tls.Server(p.server, &tls.Config{})); err == nil {
+			if err := OwnPeer(tls.Server(p.server, &tls.Config{})); err == nil {
 				t.Error("another user's connection is our own")
 			}
 		})
@@ -154,7 +154,7 @@ func TestClosedPeerIsOfNoUser(t *testing.T) {
 			t.Errorf("%s: user %d, %v", name, uid, err)
 		}
 	}
-	if err := Own(p.server); err == nil {
+	if err := OwnPeer(p.server); err == nil {
 		t.Error("a closed connection is our own")
 	}
 }
@@ -172,13 +172,13 @@ func TestListenerAtThePeersAddressIsNotThePeer(t *testing.T) {
 }
 
 func TestUsersOfLoopbackAreShown(t *testing.T) {
-	if err := CanTell(listen(t, "tcp4", "127.0.0.1:0").Addr()); err != nil {
+	if err := CanTellPeer(listen(t, "tcp4", "127.0.0.1:0").Addr()); err != nil {
 		t.Error(err)
 	}
-	if err := CanTell(listen(t, "tcp6", "[::1]:0").Addr()); err != nil {
+	if err := CanTellPeer(listen(t, "tcp6", "[::1]:0").Addr()); err != nil {
 		t.Error(err)
 	}
-	if err := CanTell(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}); err == nil {
+	if err := CanTellPeer(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}); err == nil {
 		t.Error("users of an address that is not ours are shown")
 	}
 }

@@ -1,18 +1,16 @@
 //go:build linux
 
-package oom_test
+package process
 
 import (
 	"errors"
 	"testing"
-
-	"asyncrepl/internal/process/oom"
 )
 
 // One kill by the kernel explains one death.
 func TestOneKillExplainsOneDeath(t *testing.T) {
 	count := uint64(7)
-	c := oom.NewCounter(func() (uint64, error) { return count, nil })
+	c := newOOMCounter(func() (uint64, error) { return count, nil })
 	since := c.Recent()
 	if c.Claim(since) {
 		t.Error("claimed a kill that did not happen")
@@ -29,7 +27,7 @@ func TestOneKillExplainsOneDeath(t *testing.T) {
 // then is never attributed to it.
 func TestUnknownCountExplainsNothing(t *testing.T) {
 	count, err := uint64(7), errors.New("no descriptor")
-	c := oom.NewCounter(func() (uint64, error) { return count, err })
+	c := newOOMCounter(func() (uint64, error) { return count, err })
 	since := c.Recent()
 	if c.Claim(since) {
 		t.Error("claimed a kill from an unknown count")
