@@ -16,14 +16,19 @@ type code struct {
 	minor int
 }
 
-// frame returns the frame of the code at an instruction; see link.
+// frame returns the frame of the code at an instruction; see link. Its line is unknown if the
+// instruction is none of the code.
 func (c *code) frame(at uint64) Frame {
 	f := Frame{Place: c.place}
 	n := int(int32(at)) // before 3.11
 	switch {
 	case c.start != 0:
-		if n = int(int64(at - c.start)); n < 0 || n >= c.size { // it has not begun
+		n = int(int64(at - c.start))
+		if n == -2 && c.minor <= 12 { // the code has not begun
 			n = 0
+		}
+		if n < 0 || n >= c.size {
+			return f
 		}
 	case c.minor == 10:
 		n *= 2

@@ -76,7 +76,8 @@ func (m *fake) text(l *layout, s string) uint64 {
 	return addr
 }
 
-// function adds a code object of a few instructions on its first line.
+// function adds a code object of ten instructions on its first line. From 3.11 on, the last two are
+// on the next line.
 func (m *fake) function(l *layout, p Place, line int) uint64 {
 	addr := m.alloc(320)
 	m.put(addr, l.sizeAt, 10)
@@ -85,7 +86,7 @@ func (m *fake) function(l *layout, p Place, line int) uint64 {
 	m.put32(addr, l.firstLine, line)
 	table := []byte{20, 0}
 	if l.minor >= 11 {
-		table = []byte{1<<7 | oneLine<<3 | 7, 0, 0, 1<<7 | oneLine<<3 | 1, 0, 0}
+		table = []byte{1<<7 | oneLine<<3 | 7, 0, 0, 1<<7 | (oneLine+1)<<3 | 1, 0, 0}
 	}
 	lines := m.alloc(l.bytesAt + len(table))
 	m.put(lines, l.sizeAt, uint64(len(table)))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+	"unsafe"
 )
 
 var testProgram = Program{
@@ -154,6 +155,89 @@ func TestTorn(t *testing.T) {
 		}
 		if _, err := target.Look(); !errors.Is(err, ErrMoving) {
 			t.Errorf("3.%d: %v; want %v", l.minor, err, ErrMoving)
+		}
+	}
+}
+
+// An instruction that is none of the code has no line.
+func TestInstructions(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		if l.instructions == 0 {
+			continue
+		}
+		before := 0
+		if l.minor <= 12 { // it has not begun
+			before = 40
+		}
+		for at, want := range map[int]int{-256: 0, -4: 0, -2: before, 0: 40, 14: 40, 16: 41, 18: 41, 20: 0, 16 + 256: 0} {
+			m, target := interpreter(l, testProgram, testPlaces[:4])
+			begun(m, target, at)
+			if s, err := target.Look(); err != nil || len(s.Frames) != 1 || s.Frames[0].Line != want {
+				t.Errorf("3.%d, %d bytes into the code: %+v, %v; want line %d", l.minor, at, s.Frames, err, want)
+			}
+		}
+	}
+}
+
+// begun puts the innermost frame so many bytes into its code.
+func begun(m *fake, t *Target, bytes int) {
+	frame, _ := t.innermost(newView(&fake{bytes: m.bytes}))
+	code := wordAt(m.bytes, int(frame-base)+t.layout.frameCode)
+	m.put(frame, t.layout.at, code+uint64(t.layout.instructions+bytes))
+}
+
+// If one reading has the address of the innermost instruction torn, a look reads again.
+func TestTornInstruction(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		if l.instructions == 0 {
+			continue
+		}
+		for torn := 1; ; torn++ {
+			m, target := interpreter(l, testProgram, testPlaces[:4])
+			reads := 0
+			m.changes = func(m *fake) {
+				at := 16
+				if reads++; reads == torn {
+					at += 256 // the second byte is from after it has moved on
+				}
+				begun(m, target, at)
+			}
+			if s, err := target.Look(); err != nil || len(s.Frames) != 1 || s.Frames[0].Line != 41 {
+				t.Errorf("3.%d, torn in read %d: %+v, %v; want line 41", l.minor, torn, s.Frames, err)
+			}
+			if reads < torn {
+				break
+			}
+		}
+	}
+}
+
+// A watched memory shows the spans that are read.
+type watched struct {
+	memory
+	see func(s span)
+}
+
+func (w watched) read(spans []span) error {
+	for _, s := range spans {
+		w.see(s)
+	}
+	return w.memory.read(spans)
+}
+
+// Memory is read in lines of the cache, to where it is aligned in the same way; see page.
+func TestAlignedReads(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		m, target := interpreter(l, testProgram, testPlaces)
+		var wrong []string
+		target.mem = watched{m, func(s span) {
+			from, n, to := s.addr, len(s.into), uintptr(unsafe.Pointer(&s.into[0]))
+			if from%cacheLine != 0 || n%cacheLine != 0 || to%cacheLine != 0 {
+				wrong = append(wrong, fmt.Sprintf("%d bytes from %#x to %#x", n, from, to))
+			}
+		}}
+		if _, err := target.Look(); err != nil || wrong != nil {
+			t.Errorf("3.%d: %v, %s", l.minor, err, wrong)
 		}
 	}
 }

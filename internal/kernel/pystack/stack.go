@@ -134,6 +134,7 @@ const (
 	stuck       = 20 // of one with a frame that does not look at work
 	most        = 20 * enoughApart
 	foreignMax  = 5 // stacks of other frames than the program's
+	unknownMax  = 5 // stacks whose innermost line is unknown
 )
 
 // errForeign means that a stack is whole and begins with other frames than the program's.
@@ -179,7 +180,7 @@ func (t *Target) look() (Stack, error) {
 	}
 	var v *view
 	var c chain
-	agreed, foreign := 0, 0
+	agreed, foreign, unknown := 0, 0, 0
 	for range most {
 		d, err := t.next(&v)
 		if err != nil && !errors.Is(err, errTorn) {
@@ -197,13 +198,18 @@ func (t *Target) look() (Stack, error) {
 		}
 		v.limit = pagesMax
 		s, err := t.resolve(v, c)
-		if errors.Is(err, errForeign) {
-			foreign++
-		} else if !errors.Is(err, errTorn) {
+		n := len(s.Frames)
+		switch {
+		case errors.Is(err, errForeign):
+			if foreign++; foreign == foreignMax {
+				return Stack{}, t.foreign()
+			}
+		case errors.Is(err, errTorn):
+		// The address of the innermost instruction, which only one reading gives, can be torn.
+		case n > 0 && s.Frames[n-1].Line == 0 && unknown < unknownMax:
+			unknown++
+		default:
 			return s, err
-		}
-		if foreign == foreignMax {
-			return Stack{}, t.foreign()
 		}
 		v, agreed = nil, 0
 	}
