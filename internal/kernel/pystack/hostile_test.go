@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -209,6 +211,51 @@ func TestTornInstruction(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A loop that keeps step with the readings shows a frame that has been left each time, until a look
+// pauses.
+func TestReadingsInStep(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		if l.state == 0 && l.depth == 0 { // its frames do not say whether they are at work
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m, target := interpreter(l, testProgram, testPlaces[:5])
+			left, _ := target.innermost(newView(m))
+			works := wordAt(m.bytes, int(left-base)+l.previous)
+			switch {
+			case l.minor == 9:
+				m.putByte(left, l.state, 0)
+			case l.minor == 10:
+				m.putByte(left, l.state, 1)
+			default:
+				m.put32(left, l.depth, 0)
+				m.put32(works, l.depth, -1)
+			}
+			start := time.Now()
+			m.changes = func(m *fake) {
+				if time.Since(start) > 0 {
+					target.enter(m, works)
+				}
+			}
+			if s, err := target.Look(); err != nil || len(s.Frames) != 1 || s.Frames[0].Function != "f" {
+				t.Errorf("3.%d: %+v, %v; want f", l.minor, s.Frames, err)
+			}
+		})
+	}
+}
+
+// enter makes a frame the innermost one.
+func (t *Target) enter(m *fake, frame uint64) {
+	l := &t.layout
+	word := func(addr uint64, at int) uint64 { return wordAt(m.bytes, int(addr-base)+at) }
+	thread := word(word(t.runtime, l.interpreters), l.threads)
+	if l.hasCFrame {
+		m.put(word(thread, l.threadFrame), l.inCFrame, frame)
+	} else {
+		m.put(thread, l.threadFrame, frame)
 	}
 }
 

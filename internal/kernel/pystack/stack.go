@@ -137,6 +137,12 @@ const (
 	unknownMax  = 5 // stacks whose innermost line is unknown
 )
 
+// pause follows each reading that agrees with enough others but has a frame that does not look at
+// work. Readings can keep step with a loop and are then all torn in the same way: in 90 of 60,000
+// looks at a loop of exceptions 20 such readings agreed. The kernel lengthens each pause by another
+// time. With pauses no more than 11 agreed.
+const pause = time.Microsecond
+
 // errForeign means that a stack is whole and begins with other frames than the program's.
 var errForeign = errors.New("foreign")
 
@@ -193,7 +199,11 @@ func (t *Target) look() (Stack, error) {
 			continue
 		}
 		c = d
-		if agreed++; agreed < need || agreed < stuck && !t.atWork(c) {
+		if agreed++; agreed < need {
+			continue
+		}
+		if agreed < stuck && !t.atWork(c) {
+			time.Sleep(pause)
 			continue
 		}
 		v.limit = pagesMax
