@@ -21,9 +21,9 @@ import (
 // An environment is a Python and the directory that it installs into. Functions that find, make or
 // fill one take it as a value, because a Manager can replace its environment.
 type environment struct {
-	python  string // the path of its interpreter
-	dir     string // its root directory; empty if a named interpreter belongs to no environment
-	setting string // the name of the setting that names it; empty: the workspace's own
+	python  string // the path of the interpreter
+	dir     string // the root directory; empty if a named interpreter belongs to no environment
+	setting string // the name of the setting that chose it; empty: the workspace's own
 	exists  bool   // a file is at python, or a link whose target can be gone
 }
 
@@ -155,8 +155,8 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 	return found, nil
 }
 
-// probeCode runs in every Python since 2.6. Its answer begins with a word of its own, because shims
-// and start-up files print too.
+// probeCode runs in every Python since 2.6. Its answer begins with "async-repl", because shims and
+// start-up files print too.
 const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
 
 var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
@@ -192,11 +192,13 @@ var (
 	interpreterName = pattern(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.12, python3.13t, pypy3.10
 )
 
-// recorded returns the version of the Python at path from its environment's pyvenv.cfg or from the
-// name of the program. It does not start it, which takes 15 ms and more.
+// recorded returns the version of the Python at path from its environment's pyvenv.cfg
+// (https://docs.python.org/3/library/venv.html) or from the name of the program. It does not start
+// the program, which takes 15 ms and more. venv writes the key "version"; uv and virtualenv write
+// "version_info".
 func recorded(path string) (interpreter, bool) {
 	cfg := configOf(path)
-	for _, key := range []string{"version", "version_info"} { // of venv; of uv and virtualenv
+	for _, key := range []string{"version", "version_info"} {
 		if v := dotted().FindStringSubmatch(cfg[key]); v != nil {
 			return numbered(path, v[1], v[2]), true
 		}
@@ -211,7 +213,8 @@ func recorded(path string) (interpreter, bool) {
 	return interpreter{}, false
 }
 
-// configOf reads the pyvenv.cfg of an environment's Python. It is empty if there is none.
+// configOf reads the pyvenv.cfg of an environment's Python. It returns an empty map if the file is
+// missing.
 func configOf(python string) map[string]string {
 	b, _ := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(python)), "pyvenv.cfg"))
 	values := map[string]string{}

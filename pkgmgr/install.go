@@ -36,7 +36,7 @@ func (m *Manager) Install(text string) (jobs.Runner, error) {
 type install struct {
 	m     *Manager
 	args  installer.Arguments
-	notes []string // for the receipt
+	notes []string // facts to add to the receipt
 }
 
 // Run waits for its turn, prepares the environment, runs the installer and completes its receipt.
@@ -78,7 +78,7 @@ type target struct {
 	env    environment
 	site   site
 	argv   []string // the command line of the installer
-	gone   string   // the directory of the environment that was used before and is gone; empty: none
+	gone   string   // the directory of the last environment, if this one replaces it; else empty
 	unlock func()   // never nil
 }
 
@@ -160,7 +160,8 @@ func (m *Manager) installerLine(ctx context.Context, env environment, s site) ([
 	return append(pip, "install", "--disable-pip-version-check", "--progress-bar", "off"), nil
 }
 
-// forbidden returns the text about a Python that the system does not allow installs into.
+// forbidden returns the text about a Python that the system does not allow installs into
+// (https://peps.python.org/pep-0668/).
 func (m *Manager) forbidden(python string) string {
 	remedy := fmt.Sprintf("set %s to a directory in which an environment may be made", m.cfg.VenvDir.Name)
 	switch {

@@ -11,7 +11,8 @@ import (
 )
 
 // claim makes the directory if it does not exist, and takes the lock on it that keeps other servers
-// out. The kernel releases the lock when this server exits.
+// out. The kernel releases the lock when this server exits
+// (https://man7.org/linux/man-pages/man2/flock.2.html).
 func (m *Manager) claim(ctx context.Context, dir string) (created bool, lock *os.File, err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return false, nil, err
@@ -33,7 +34,7 @@ func (m *Manager) claim(ctx context.Context, dir string) (created bool, lock *os
 var errRemoved = errors.New("removed meanwhile")
 
 // lockDir opens a directory and takes the lock on it, which ends when all copies of the file are
-// closed. If another process has it, lockDir calls waits once, unless it is nil.
+// closed. If another process holds the lock, lockDir calls waits once, unless waits is nil.
 func (m *Manager) lockDir(ctx context.Context, dir string, waits func()) (*os.File, error) {
 	st, err := os.Stat(dir)
 	switch {
@@ -87,7 +88,7 @@ func (m *Manager) lock(ctx context.Context, f *os.File, waits func()) error {
 	}
 }
 
-// tryLock takes the lock on f, or returns EWOULDBLOCK if another process has it.
+// tryLock takes the lock on f, or returns EWOULDBLOCK if another process holds it.
 func tryLock(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -45,7 +45,7 @@ func (m *Manager) make(ctx context.Context, env environment, say func(string)) (
 	}
 	if err != nil {
 		if created {
-			os.RemoveAll(env.dir) // ours, and useless; its lock is held
+			os.RemoveAll(env.dir) // we made it and hold its lock, so no other server uses it
 		}
 		return "", fmt.Errorf("making the environment %s: %w", env.dir, err)
 	}
@@ -78,7 +78,7 @@ func (m *Manager) makeIn(ctx context.Context, dir string, base interpreter) erro
 	}
 	argv := []string{base.path, "-I", "-m", "venv", "--without-pip", dir}
 	if base.minor >= 13 {
-		argv = append(argv, "--without-scm-ignore-files") // ours is there
+		argv = append(argv, "--without-scm-ignore-files") // writeIgnore has written one
 	}
 	out, err := m.run(ctx, makeLimit, argv...)
 	if err != nil && lacksModule(out) {

@@ -62,13 +62,13 @@ type Manager struct {
 
 	found atomic.Pointer[environment] // set while finding is held
 
-	note atomic.Pointer[string] // that TakeNote returns next; nil: none
+	note atomic.Pointer[string] // TakeNote returns it once; nil: there is nothing to say
 
-	chosen   bool   // by sessions, see Other
+	chosen   bool   // sessions chose the environment (Other); it is not the workspace's own
 	basePath string // the interpreter that was chosen; empty: unknown
 
 	othersMu sync.Mutex
-	others   []*Manager // guarded by othersMu; those that Other has returned, in order
+	others   []*Manager // guarded by othersMu; the Managers that Other has made, in order
 
 	programs  programs
 	inProgram bool // this process is the program pip, which has no Owner
@@ -182,11 +182,11 @@ func (m *Manager) IsVirtual() bool {
 type Description struct {
 	Python  string // the path of the interpreter
 	Version string // "3.11"; empty if only starting it would show it
-	Setting string // the name of the setting that names it; empty: the workspace's own
+	Setting string // the name of the setting that chose it; empty: the workspace's own
 	Dir     string // the environment's directory; empty if the interpreter belongs to none
 	There   bool   // Python exists; if not, Dir is made on first use
 	Base    string // the interpreter that Dir would be made from; empty if there is no python3
-	UV      string // the path of uv, or of a shim for it; empty if there is none
+	UV      string // the path of uv, or of a shim for it; empty: no uv is on the PATH
 }
 
 // Describe returns a Description without starting a process or making a file. The error says how to

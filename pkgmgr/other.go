@@ -18,7 +18,8 @@ type Choice struct {
 }
 
 // Other returns the Manager of the environment that c chooses. Choices of one environment share a
-// Manager; that of the workspace's environment is m. Close closes the others with m.
+// Manager. If c chooses the workspace's environment, Other returns m itself. Close closes the others
+// with m.
 //
 // Other makes nothing. It starts an interpreter only if no file shows its version. The error says
 // how to fix the choice.
@@ -55,7 +56,7 @@ func (m *Manager) Other(ctx context.Context, c Choice) (*Manager, error) {
 	return o, nil
 }
 
-// known returns the Manager of an environment, or nil if there is none. Until an environment is
+// known returns the Manager of an environment, or nil if no Manager has it. Until an environment is
 // made, the last choice of the Python that it is made from decides. The caller holds othersMu.
 func (m *Manager) known(env environment, base Setting) (*Manager, error) {
 	for _, o := range slices.Backward(m.others) {
@@ -161,9 +162,9 @@ func (m *Manager) inWorkspace(dir string) bool {
 	return false
 }
 
-// checkBase returns an error if the environment's Python, which is found, is another than the one
-// that was asked for. A version such as 3.12 is met by any interpreter of that version; a path only by
-// that interpreter.
+// checkBase returns an error if the environment was made from another Python than the session asks
+// for. found is the environment's Python. Any interpreter of a version such as 3.12 meets that
+// version; only the interpreter at a path meets that path.
 func (m *Manager) checkBase(ctx context.Context, env environment, found interpreter) error {
 	want := m.cfg.Base.Value
 	if want == "" || env.dir == "" || want == found.version() {

@@ -11,8 +11,8 @@ import (
 
 // An environment is made without pip, because installing pip takes seconds. So that "python -m pip"
 // works there, it gets a package pip of two small files, which runs a pip from outside of the
-// environment. A real pip that is installed later replaces it. In an environment without pip that a
-// person has made, the same program is run by python -c: nothing is added to it.
+// environment. A real pip that is installed later replaces the two files. Nothing is added to an
+// environment that a person has made: if it lacks pip, python -c runs the same program.
 
 // outsidePip is the Python program that runs a pip from outside of an environment.
 //
@@ -43,8 +43,9 @@ func addPip(dir string) error {
 }
 
 // pip returns the command line of the pip that installs into an environment, without arguments, or
-// nil if there is none. Its option -I leaves the working directory out of sys.path, because pip
-// must not import modules of the workspace.
+// nil if there is no pip. Python's option -I leaves the working directory out of sys.path
+// (https://docs.python.org/3/using/cmdline.html), because pip must not import modules of the
+// workspace.
 func (s site) pip(env environment) []string {
 	switch s.Pip {
 	case pipInside:

@@ -19,7 +19,7 @@ import (
 
 // RunPip is the program pip of jobs. It executes the pip of the environment that the sessions run,
 // or of one that its caller has activated, in its own process, so that pip has the terminal, gets
-// the signals and gives the exit status. It makes the environment if there is none.
+// the signals and gives the exit status. It makes a missing environment.
 //
 // settings is the path of the file that the server has written (Programs); env is the full
 // environment of the program. RunPip calls say before each step that takes long, and returns only
@@ -43,7 +43,7 @@ func RunPip(ctx context.Context, settings string, args, env []string, say func(s
 	}
 	err = syscall.Exec(argv[0], argv, append(env, insideInstall+"=1"))
 	if lock != nil {
-		lock.Close() // not before, because pip keeps the lock
+		lock.Close() // pip would have kept the lock, but the exec failed
 	}
 	return fmt.Errorf("starting %s: %w", argv[0], err)
 }
@@ -58,7 +58,7 @@ func (m *Manager) useActivated() {
 		now := m.getenv(active.Name)
 		if now != "" && now != active.Value && environmentIn(m.abs(now), active.Name).exists {
 			m.cfg.Python.Value, m.cfg.VenvDir.Value = "", ""
-			m.cfg.VirtualEnv = Setting{active.Name, now} // the first that counts; errors name its variable
+			m.cfg.VirtualEnv = Setting{active.Name, now} // locate tries it first; errors name its variable
 			return
 		}
 	}
@@ -140,8 +140,8 @@ func inherit(f *os.File) error {
 
 // runInProgram runs a command as a child of the program pip until it ends, or until limited is
 // done. The child stays in the job's session, where the server finds it if this process is killed.
-// It leads a process group of its own, so that an interrupt from the terminal reaches this process
-// alone, which then ends the child.
+// It leads a new process group, so that an interrupt from the terminal reaches this process alone,
+// which then ends the child.
 func (m *Manager) runInProgram(limited context.Context, argv []string) ([]byte, process.Exit, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 // that only its user can open. The server holds a lock on the directory and removes it when it
 // exits. If the server is killed, the next one with the same state directory removes it.
 
-// programs is the state of that directory.
+// programs is the state of the directory with the programs.
 type programs struct {
 	// Guarded by mu.
 	mu   sync.Mutex
 	dir  string   // chosen once, because running sessions have it in their PATH
-	lock *os.File // on dir; nil: dir is not made
-	err  error    // of the last call of Programs
+	lock *os.File // the open dir, locked so that no other server sweeps it; nil: dir is not made
+	err  error    // the error of the last call of Programs, which ProgramsError returns
 }
 
 // programsPrefix begins the name of the directory.
@@ -55,7 +55,7 @@ func (m *Manager) ProgramsError() error {
 	return m.programs.err
 }
 
-// Close removes what Programs has made, also that of the other environments.
+// Close removes the directories that Programs has made, here and in the other environments.
 func (m *Manager) Close() {
 	m.othersMu.Lock()
 	others := m.others
@@ -127,8 +127,8 @@ func (m *Manager) writePrograms(dir string) error {
 	}
 	for _, name := range []string{"pip", "pip3"} {
 		path := filepath.Join(dir, name)
-		// Nothing is forked meanwhile: a child would hold the file open for writing, and no process
-		// could execute it (golang/go#22315).
+		// The lock keeps this process from forking meanwhile: a child would hold the file open for
+		// writing, and no process could execute it (golang/go#22315).
 		syscall.ForkLock.RLock()
 		err := os.WriteFile(path, []byte(script+" \"$@\"\n"), 0o700)
 		syscall.ForkLock.RUnlock()

@@ -81,7 +81,7 @@ func (m *Manager) runOwned(limited context.Context, argv []string) ([]byte, proc
 	return out, h.Exit(), nil
 }
 
-// failure returns how a command failed, or nil.
+// failure returns an error that says how a command failed, or nil.
 func failure(limited context.Context, exit process.Exit, argv []string, out []byte) error {
 	how := fmt.Sprintf("exit %d", exit.Code)
 	switch {

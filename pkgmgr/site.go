@@ -19,12 +19,13 @@ import (
 // The changes of an install are read from the directories of the environment and not from the
 // installer's output: the directories are the same for every installer, and right even if the
 // installer was interrupted. An installer writes RECORD when a package is in place, so a package
-// without RECORD does not count.
+// without RECORD does not count
+// (https://packaging.python.org/specifications/recording-installed-packages/).
 
 // A site describes the packages of an environment, as its interpreter reports it.
 type site struct {
-	Dirs    []string // that hold packages; new ones go into the first
-	Pip     string   // where pip is: pipInside, pipOutside, or empty
+	Dirs    []string // the directories of packages; new packages go into the first
+	Pip     string   // pipInside, pipOutside, or empty if there is no pip
 	Managed bool     // the system forbids installs (PEP 668)
 }
 
@@ -75,7 +76,7 @@ type Package struct {
 	Name, Version string
 	Before        string // the version that it replaced; empty if there was none
 
-	dir string // its .dist-info directory
+	dir string // the .dist-info directory
 }
 
 func (p Package) String() string {
@@ -102,13 +103,13 @@ func list(ps []Package) string {
 
 // Changes are the changes of an install in the environment.
 type Changes struct {
-	Installed []Package // by name
+	Installed []Package // sorted by name
 
 	Dir  string // the environment's directory; empty if the interpreter belongs to none
-	Gone string // the directory of the environment that Dir replaces because it is gone; empty: none
+	Gone string // the directory of the environment that Dir replaces because it is gone; else empty
 
-	removed []Package // by name; no other version is in their place
-	paths   []string  // .pth files that are new or changed
+	removed []Package // sorted by name; no other version is in their place
+	paths   []string  // new or changed .pth files
 }
 
 func (c Changes) none() bool {

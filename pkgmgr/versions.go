@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// An interpreter can be asked for by its version. uv is asked if there is one; else, or if uv knows
-// none, the PATH is searched. Most programs show their minor version in a file's name; only the others
-// are started to ask them, and all of the version if a patch version is wanted.
+// A session can ask for an interpreter by its version. uv finds it if there is a uv; else, or if uv
+// finds none, the PATH is searched. Most programs show their minor version in a file's name, and
+// only the others are started. If a patch version is wanted, all of that minor version are started.
 
 var (
 	versionLike = pattern(`^\d[\d.]*$`)
@@ -66,7 +66,7 @@ func (m *Manager) search(ctx context.Context, name string) (interpreter, error) 
 		return interpreter{}, fmt.Errorf("%s is not a program that can be run", path)
 	}
 	found, err := m.identify(ctx, path)
-	found.path = path // even if it is a script that executes another
+	found.path = path // the path that was named, even if it is a script that executes another
 	return found, err
 }
 
@@ -80,10 +80,11 @@ func (m *Manager) identify(ctx context.Context, path string) (interpreter, error
 }
 
 // ofVersion returns the interpreter of a version such as 3.12 or 3.12.1 that uv finds, or else the
-// first on the PATH. A shim whose version manager has no such version fails and is passed over.
+// first on the PATH. A shim whose version manager has no such version fails, and the search goes on.
 func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, error) {
 	if uv, ok := m.uv(ctx, environment{}); ok {
-		// In the workspace, uv would take the .venv there, once it has been made.
+		// uv prefers a .venv of the working directory (https://docs.astral.sh/uv/concepts/python-versions/),
+		// which would be the workspace's own environment, so it searches from the root.
 		out, err := m.run(ctx, probeLimit, uv, "python", "find", "--directory", "/", "--no-project", "--offline", version)
 		if path := lastLine(out); err == nil && filepath.IsAbs(path) {
 			return m.identify(ctx, path)

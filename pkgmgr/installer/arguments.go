@@ -40,15 +40,18 @@ var options = map[string]struct{ long, example string }{
 // Places are where the paths in a text start.
 type Places struct {
 	Workspace string // an absolute path
-	Home      string // for "~"; empty: unknown
+	Home      string // replaces "~"; empty: "~" is a name like any other
 }
 
-// Arguments are what an installer reads about one install.
+// Arguments are the arguments of an installer for one install.
 type Arguments struct {
-	Options  []string // each with its path
-	Packages []string // to install
+	Options  []string // --option=path
+	Packages []string // requirements, addresses and paths
 	Asked    []string // the keys of the packages that were asked for by name
-	Marked   bool     // a marker can rule a requirement out
+
+	// Marked reports whether a requirement has a marker, which can rule it out: an install that
+	// changes nothing need not mean that everything was there.
+	Marked bool
 }
 
 // Parse cuts a text into requirements, addresses, paths and files with requirements. Its error says
@@ -251,7 +254,7 @@ func isPlace(s string) bool {
 	return strings.ContainsAny(s, "/:") || s != "" && (s[0] == '.' || s[0] == '~') || isArchive(s)
 }
 
-// isArchive reports whether a file name is that of a wheel or of a source archive.
+// isArchive reports whether a file name names a wheel or a source archive.
 func isArchive(name string) bool {
 	suffixes := []string{".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tar"}
 	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(strings.ToLower(name), s) })
@@ -328,7 +331,7 @@ func (in Places) existing(place string) (string, error) {
 		return "", refused(place, "there is no "+path)
 	case err != nil:
 		if pe, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pe.Err // without the path, which the message names already
+			err = pe.Err // the message names the path already
 		}
 		return "", refused(place, fmt.Sprintf("%s can't be used: %v", clip(path, 300), err))
 	}

@@ -85,8 +85,8 @@ func unreachable(flat string) string {
 		"or set PIP_INDEX_URL and UV_DEFAULT_INDEX to an index that can be reached", host, strings.ToLower(why))
 }
 
-// IsForbidden reports whether an installer refused because the Python belongs to the system (PEP
-// 668).
+// IsForbidden reports whether an installer refused because the Python belongs to the system
+// (https://peps.python.org/pep-0668/).
 func IsForbidden(printed string) bool {
 	flat := strings.Join(strings.Fields(printed), " ")
 	return strings.Contains(flat, "externally-managed-environment") || strings.Contains(flat, "is externally managed")
