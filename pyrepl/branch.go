@@ -17,9 +17,9 @@ type Shared []string
 // A BusyError says that a session did not become idle in time.
 type BusyError struct {
 	Session string
-	Job     string // that is running; empty: none is
+	Job     string // the running job; empty: no job runs
 	Waits   bool   // the job waits for input
-	Doing   string // what it is busy with if no job runs
+	Doing   string // the session's activity if no job runs, such as "a restart"
 }
 
 func (e *BusyError) Error() string {
@@ -47,9 +47,10 @@ func (s *Session) busy() *BusyError {
 var errNoPython = errors.New("it runs no Python yet; run a job in it first")
 
 // Branch makes a session that continues with a copy of the variables of s: its worker is a fork of
-// that of s. Neither touches the other from then on, except by what they share. Branch waits for
-// its turn in s; the error is a [*BusyError] if ctx is done before it has come, and says why the
-// worker can't be forked otherwise. cfg says how a later worker of the branch starts.
+// the worker of s. Neither touches the other from then on, except by what they share. Branch waits
+// for its turn in s. If ctx is done before the turn has come, the error is a [*BusyError]; any
+// other error says why the worker can't be forked. cfg says how a later worker of the branch
+// starts.
 func (s *Session) Branch(ctx context.Context, name string, cfg Config) (*Session, Shared, error) {
 	return s.branch(ctx, "session "+s.name, name, cfg, "")
 }
@@ -74,7 +75,7 @@ func (s *Session) BranchAfter(ctx context.Context, job, name string, cfg Config)
 	return nil, nil, ErrNotKept
 }
 
-// isAfter reports whether the state of s is that after a job.
+// isAfter reports whether the variables of s are as a job left them.
 func (s *Session) isAfter(job string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,8 @@ func (s *Session) isAfter(job string) bool {
 	return n > 0 && s.history.entries[n-1].Job == job && s.w != nil && !s.w.Ended()
 }
 
-// branch is Branch if after is empty, else if the state is that after a job. who is s in errors.
+// branch is Branch, but returns ErrNotKept if after names a job and another one has changed the
+// variables since. Errors call the session who.
 func (s *Session) branch(ctx context.Context, who, name string, cfg Config, after string) (*Session, Shared, error) {
 	t := &ticket{ready: make(chan struct{})}
 	s.mu.Lock()
@@ -106,7 +108,7 @@ func (s *Session) branch(ctx context.Context, who, name string, cfg Config, afte
 	return b, shared, nil
 }
 
-// noTurn returns why s was not branched, if err is why its turn did not come.
+// noTurn returns the error of a branch whose turn did not come because of err.
 func (s *Session) noTurn(ctx context.Context, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +127,7 @@ func (s *Session) fork(ctx context.Context, t *ticket, name string, cfg Config) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.mu.Lock()
-	if t.giveUp = cancel; s.resets() {
+	if t.cancelFork = cancel; s.resets() {
 		cancel()
 	}
 	b := NewSession(name, cfg)

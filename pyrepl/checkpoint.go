@@ -32,14 +32,15 @@ func (s dormant) Ended() string {
 	return ""
 }
 
-// Memory returns how much memory the worker shares with no other process, or 0 if that is not known.
+// Memory returns how much memory the worker shares with no other process, or 0 if that is not
+// known.
 func (s dormant) Memory() int64 {
 	n, _ := procfs.PrivateMemory(s.State().PID) // an error: it has ended, or the system does not say
 	return n
 }
 
-// SetCheckpoints has the session keep its checkpoints in c, with those of other sessions. It must
-// be called before the first job.
+// SetCheckpoints has the session keep its checkpoints in c, which it shares with other sessions. It
+// must be called before the first job.
 func (s *Session) SetCheckpoints(c *Checkpoints) { s.checkpoints = c }
 
 // WithCheckpoint has a runner of [Session.Exec] or [Session.ExecFile] leave a checkpoint, if its
@@ -81,8 +82,8 @@ func (s *Session) dropIfClosed() {
 }
 
 // RestartFrom is [Session.Restart] with a worker that continues from the checkpoint after a job, or
-// from the newest one if job is "latest". It returns the job of the checkpoint. After an error nothing
-// has ended.
+// from the newest one if job is "latest". It returns the job of the checkpoint. After an error
+// nothing has ended.
 func (s *Session) RestartFrom(ctx context.Context, by jobs.By, reason, job string) (of string, wait func(ctx context.Context) (End, error), err error) {
 	c, err := s.continued(ctx, job, s.name, s.cfg)
 	if err != nil {
@@ -109,8 +110,8 @@ type continuation struct {
 	newer   *checkpoint.Gone
 }
 
-// continued continues from the checkpoint after a job, or from the latest one that lives. If there is
-// none, the error is a [*checkpoint.MissingError].
+// continued continues from the checkpoint after a job, or from the latest one that lives. If no such
+// checkpoint lives, the error is a [*checkpoint.MissingError].
 func (s *Session) continued(ctx context.Context, job, name string, cfg Config) (c continuation, err error) {
 	for {
 		p, newer, err := s.checkpoints.Find(s, s.name, job)

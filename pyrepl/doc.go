@@ -2,8 +2,8 @@
 //
 // A [Session] is a named namespace. One worker process at a time holds it; the jobs of a session
 // run one at a time, in order. A worker can die and be replaced, and that is always reported: in
-// the receipt of the job that saw it, in those of the jobs that were queued behind it (which are
-// not run: a second step must not run in an empty namespace), and in the first job of the new
+// the receipt of the job that saw it, in the receipts of the jobs that were queued behind it (which
+// are not run: a second step must not run in an empty namespace), and in the first job of the new
 // worker.
 //
 // Who owns what: a [Session] owns its worker and the queue; a job's run borrows the worker for one

@@ -14,10 +14,10 @@ import (
 	"asyncrepl/pyrepl/worker"
 )
 
-// wordsGrace bounds the wait for what a dead worker had said.
-const wordsGrace = 200 * time.Millisecond
+// lastEventsGrace bounds the wait for events that a worker sent before it died.
+const lastEventsGrace = 200 * time.Millisecond
 
-// errAlive is the reason why a worker that can't be killed is of no more use.
+// errAlive means that the worker survived SIGKILL. The session stops using it.
 var errAlive = errors.New("the worker could not be ended")
 
 // Exec returns the runner of one piece of code. It waits for its turn in the session.
@@ -25,15 +25,16 @@ func (s *Session) Exec(code string) jobs.Runner {
 	return &exec{s: s, work: worker.Work{Code: code}}
 }
 
+// An exec is the runner of one piece of code, of a file or of a request.
 type exec struct {
 	s        *Session
 	work     worker.Work
-	patience time.Duration // of a request, see Ask
+	patience time.Duration // bounds a request's wait for its turn, see Ask
 	replay   *Replay       // nil: nothing runs again first
 	turn     *ticket
 
-	checkpoint bool // leave one
-	begun      bool // with the work, after what runs again first
+	checkpoint bool // leave a checkpoint after the job
+	begun      bool // everything that runs again first has run, and then the work has begun
 	had        int  // variables of the session before the job, also hidden ones, as last reported
 }
 
@@ -91,8 +92,8 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return out
 }
 
-// attempt runs the code on the session's worker. If that has died between jobs, and so has not
-// begun with this one, attempt tries again on a new worker if again is true.
+// attempt runs the code on the session's worker. If the worker died before it began with this job,
+// and again is true, attempt tries again on a new worker.
 func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outcome, *worker.Worker) {
 	w, note, err := e.s.worker(ctx, p)
 	if err != nil {
@@ -114,7 +115,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		out = askedForInput(out.Receipt.State)
 	}
 	if again && r.untouched && ctx.Err() == nil && e.replay == nil {
-		return e.attempt(ctx, p, false) // the session sees that it is dead, and says so in a note
+		return e.attempt(ctx, p, false) // the session sees the dead worker, and a note says so
 	}
 	if note != "" {
 		before.Receipt.Notes = append(before.Receipt.Notes, note)
@@ -132,9 +133,9 @@ type run struct {
 	w *worker.Worker
 	p *jobs.Port
 
-	id       string // of the job; of the earlier one, if that runs again
+	id       string // the job's id; if an earlier job runs again, that job's id
 	had      int    // see exec
-	mute     bool   // input is refused: an earlier job runs again, or something is asked of the namespace
+	mute     bool   // refuse input, because an earlier job runs again or a request is answered
 	watcher  *waiting.Watcher
 	looker   *worker.Looker
 	over     chan struct{}  // closed when the code has ended or the worker is dead
@@ -142,27 +143,27 @@ type run struct {
 	stopping sync.WaitGroup // the goroutines of a stop
 
 	// Set before stopping is done.
-	rungs       []jobs.Rung // that the stop needed
+	rungs       []jobs.Rung // the rungs that the stop needed
 	handlesTerm bool        // user code handles SIGTERM, which otherwise kills the worker
 
 	heard     bool // the worker has sent an event about the job
 	untouched bool // the worker died before it had begun with the job
-	killed    int  // processes that the kernel killed for want of memory since the job before
+	killed    int  // processes that the kernel killed, out of memory, since the job before
 
 	// Guarded by mu.
 	mu         sync.Mutex
 	signalled  bool                   // the worker was asked for an interrupt: a sync is due
 	reached    bool                   // the code has had the interrupt
-	ownHandler bool                   // by a handler of its own
-	raises     int                    // how often it was raised since it was asked for
-	raisedAt   time.Time              // the last time
-	repeated   bool                   // the request for it was repeated
-	spot       uint64                 // where the code was then; 0: unknown
+	ownHandler bool                   // the code's own SIGINT handler took the interrupt
+	raises     int                    // KeyboardInterrupts since the last request for one
+	raisedAt   time.Time              // the time of the last KeyboardInterrupt
+	repeated   bool                   // the request for the interrupt was repeated
+	spot       uint64                 // the instruction of the code at that repetition; 0: unknown
 	questions  []worker.QuestionEvent // the open ones, oldest first
-	sent       sentAnswer             // to the question that was answered last
+	sent       sentAnswer             // the last answer that was sent
 	reading    bool                   // a program reads the terminal, and may wait for other things as well
 	eofNext    bool                   // the next question gets the end of file
-	asked      bool                   // for input, which was refused
+	asked      bool                   // the code asked for input and was refused
 }
 
 func (e *exec) newRun(w *worker.Worker, p *jobs.Port) *run {
@@ -192,7 +193,8 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 	r.p.SetLooker(r.looker)
 	r.p.SetHolder(r.hold)
 	stopWatcher := r.watcher.Start()
-	r.w.Prepare() // for the next job while the worker is busy; an error: the next job tries again
+	// The next job's pipes are opened while the worker is busy. After an error that job tries again.
+	r.w.Prepare()
 	done, err := r.follow(ctx)
 	close(r.over)
 	stopWatcher()
@@ -228,12 +230,12 @@ func (r *run) follow(ctx context.Context) (worker.DoneEvent, error) {
 			stopAsked = nil
 			r.stopping.Go(r.stop) // owned by exec, which waits for it; ends when the run is over, at the latest
 		case <-r.w.Process().Done():
-			return r.lastWords()
+			return r.lastEvents()
 		case <-r.unkilled:
 			return worker.DoneEvent{}, errAlive
 		case <-r.w.Closed():
 			if r.w.AwaitDeath() {
-				return r.lastWords()
+				return r.lastEvents()
 			}
 			return worker.DoneEvent{}, worker.ErrChannelClosed
 		}
@@ -261,12 +263,12 @@ func (r *run) take(ev worker.Event) (done worker.DoneEvent, ok bool) {
 	return worker.DoneEvent{}, false
 }
 
-// lastWords takes the events that a dead worker had sent: the job can be done. The worker had not
-// begun with the job if it died without having read the command, which the channel reports. Nothing
-// but that command is sent until the worker has sent an event about the job. A process that the job
-// left can hold the channel open.
-func (r *run) lastWords() (worker.DoneEvent, error) {
-	timer := time.NewTimer(wordsGrace)
+// lastEvents takes the events that the worker sent before it died. One of them can say that the job
+// is done. If the worker died before it read the command, it has not begun with the job: the
+// channel reports unread commands, and until the worker's first event about a job Go sends only the
+// job's command. A process that the job left can hold the channel open, so the wait is bounded.
+func (r *run) lastEvents() (worker.DoneEvent, error) {
+	timer := time.NewTimer(lastEventsGrace)
 	defer timer.Stop()
 	for {
 		select {

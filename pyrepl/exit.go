@@ -12,8 +12,9 @@ import (
 	"asyncrepl/pyrepl/worker"
 )
 
-// An idle worker is asked to exit as Python does: it runs its atexit handlers and flushes its open
-// files. If it takes too long it is ended, and a note says so.
+// An idle worker is asked to exit as Python does: it runs its atexit handlers
+// (https://docs.python.org/3/library/atexit.html) and flushes its open files. If it takes too long
+// it is killed, and a note says so.
 
 // exitNote says what a worker that was asked to exit may have left undone, or "" if it exited by
 // itself. needed are the rungs that ended it.
@@ -69,11 +70,11 @@ func LetExit(sessions []*Session) (wait func() (cut []string)) {
 	}
 }
 
-// An exit is that of one idle worker.
+// An exit is an idle worker that must exit.
 type exit struct {
 	session string
 	w       *worker.Worker
-	lastJob string // its id
+	lastJob string // the id of the worker's last job; ids sort by time
 }
 
 // run asks the worker to exit and waits until it has, or until over is done.

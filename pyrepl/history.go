@@ -11,18 +11,18 @@ import (
 	"asyncrepl/pyrepl/worker"
 )
 
-// historyMax bounds the memory of a session's history. entrySize is what an entry takes besides its
-// code, and fileSize what a file takes besides its path. All are in bytes.
+// historyMax bounds the memory of a session's history. An entry takes entrySize besides its code,
+// and a file fileSize besides its path. All are in bytes.
 const (
 	historyMax = 16 << 20
 	entrySize  = 1 << 10
 	fileSize   = 128
 )
 
-// A History is what a session ran, in order.
+// A History lists what a session ran, in order.
 type History struct {
 	Entries []Entry
-	Dropped int // jobs before these, of which nothing is kept
+	Dropped int // earlier jobs whose entries were dropped to bound the memory
 }
 
 // An Entry is a job that ran in a session or changed its variables, or a loss of all variables.
@@ -31,22 +31,24 @@ type Entry struct {
 
 	Job        string
 	Work       Work
-	Awaits     bool // at top level
+	Awaits     bool // the code has await at top level
 	Uncompiled bool // Python has not accepted the code
-	Unread     bool // its file could not be read, and no code has run
-	Markdown   bool // its result is that
+	Unread     bool // the file could not be read, and no code has run
+	Markdown   bool // the result is text in Markdown
 	Receipt    jobs.Receipt
 	Began      time.Time
-	Ended      time.Time // zero: it still runs, and has no receipt
+	Ended      time.Time // zero: the job still runs, and Receipt is empty
 
-	files map[string]string // that it ran, and a hash of each
-	state state             // of the variables after it; zero: it still runs
+	files map[string]string // hashes of the files that the job ran, by their paths
+	state state             // the variables after the job; zero: it still runs
 }
 
 // Work is what a job does.
 type Work = worker.Work
 
-// Code returns the code that was run, for a file as IPython runs one, or "" for a request.
+// Code returns the code that was run. A file gets the line that runs it in IPython
+// (https://ipython.readthedocs.io/en/stable/interactive/magics.html). A request has no code: Code
+// returns "".
 func (e *Entry) Code() string {
 	if e.Work.Path != "" {
 		return "%run -i " + File{Path: e.Work.Path, Args: e.Work.Args}.String()
@@ -54,14 +56,14 @@ func (e *Entry) Code() string {
 	return e.Work.Code
 }
 
-// A state stands for all that has run since the variables were empty: it is a hash of it.
+// A state identifies the variables by a hash of all that has run since they were empty.
 type state [sha256.Size]byte
 
 // after returns the state after e if it is st before.
 func (e *Entry) after(st state) state {
 	h := sha256.New()
 	h.Write(st[:])
-	json.NewEncoder(h).Encode([]any{e.Work, e.files}) // a hash takes everything
+	json.NewEncoder(h).Encode([]any{e.Work, e.files}) // writing to a hash never fails
 	return state(h.Sum(nil))
 }
 
@@ -93,13 +95,13 @@ func (s *Session) code(job string) (string, bool) {
 // A history is a History that grows.
 type history struct {
 	entries []Entry
-	size    int // of entries, in bytes
+	size    int // the size of entries in bytes
 	dropped int
-	state   state // after the last entry
+	state   state // the variables after the last entry
 }
 
-// begin adds a job that begins to run. One that begins again, because its worker had died before,
-// is added once.
+// begin adds a job that begins to run. A job that begins again, because its worker died before it
+// began, is added once.
 func (h *history) begin(job string, work Work) {
 	if h.running() == nil {
 		h.add(Entry{Job: job, Work: work, Began: time.Now()}, len(h.entries))
@@ -157,7 +159,8 @@ func (h *history) add(e Entry, i int) {
 			h.dropped++
 		}
 	}
-	clear(h.entries[:drop]) // and not moved: a full history drops an entry with each job
+	// The rest is not moved, because a full history drops an entry with each job.
+	clear(h.entries[:drop])
 	h.entries = h.entries[drop:]
 }
 

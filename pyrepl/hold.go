@@ -10,6 +10,7 @@ import (
 // behind it wait, and are not run if it fails: they need what it makes.
 func (s *Session) Hold(run jobs.Runner) jobs.Runner { return &hold{s: s, run: run} }
 
+// A hold is the runner that Hold returns.
 type hold struct {
 	s    *Session
 	run  jobs.Runner

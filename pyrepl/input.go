@@ -18,8 +18,9 @@ import (
 // errOneLine refuses an answer that holds more than one line.
 var errOneLine = errors.New("an answer is one line: send the lines one by one, each when the job asks for it")
 
-// ask takes a question of the worker's. What was printed before it is in the pipes already, and is
-// read first. Threads can ask while another question is open; their questions wait.
+// ask takes a question from the worker. First it reads what the code printed before the question,
+// which is buffered in the pipes. Threads can ask while another question is open; their questions
+// wait.
 func (r *run) ask(ev worker.QuestionEvent) {
 	r.w.Drain()
 	if r.mute {
@@ -39,7 +40,7 @@ func (r *run) ask(ev worker.QuestionEvent) {
 	}
 }
 
-// showQuestion makes the oldest open question, if there is one, the job's. The caller holds mu.
+// showQuestion has the job wait for the oldest open question, if there is one. The caller holds mu.
 func (r *run) showQuestion() {
 	if len(r.questions) == 0 {
 		return
@@ -127,8 +128,8 @@ func answerText(in jobs.Input) (string, error) {
 
 // A sentAnswer is an answer that the worker may not have taken yet.
 type sentAnswer struct {
-	n      int        // of its question
-	result chan error // receives nil once it is taken, or why it will not be
+	n      int        // the number of the question
+	result chan error // receives nil when the worker takes the answer, or why it never will
 }
 
 // answer sends text to the oldest open question, and the end of file if eof is set: to the next

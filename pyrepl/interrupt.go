@@ -14,8 +14,8 @@ import (
 )
 
 // stop stops the job as its Port asks: it interrupts the code, and ends the worker if that does not
-// help. A stop that spares the variables only interrupts, unless there were none before the job: then
-// a hanging first job would block its session for the sake of nothing.
+// help. A stop that spares the variables only interrupts, unless there were none before the job:
+// then a hanging first job would block its session for the sake of nothing.
 func (r *run) stop() {
 	term, err := procfs.DispositionOf(r.w.Process().PID(), syscall.SIGTERM)
 	r.handlesTerm = err == nil && (term.Caught || term.Ignored || term.Blocked)
@@ -86,17 +86,19 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// repeatInterrupt repeats the request, which counts once a job. The worker would notice a signal
-// that came just before a blocking call only when the call returns; the next one ends the call.
+// repeatInterrupt repeats the request, which counts once a job. Python runs the handler of a signal
+// that comes just before a blocking call only when the call returns
+// (https://docs.python.org/3/library/signal.html); the next signal ends the call.
 //
 // It interrupts children after the second repetition, or when the code has ended. Code that sees
 // its child exit must have its KeyboardInterrupt by then, and Python can swallow the first one. It
 // interrupts only the children in asked, which existed when the interrupt was asked for: code that
 // has its KeyboardInterrupt can start others to clean up.
 //
-// The C library's system(3) can keep the interrupt from the code. Until the worker has reported that
-// the code has it, each repetition interrupts the children that existed one pause ago: had they been
-// started to clean up, the report would have come by now.
+// The C library's system ignores SIGINT until its command has ended
+// (https://man7.org/linux/man-pages/man3/system.3.html), and so keeps the interrupt from the code.
+// Until the worker has reported that the code has it, each repetition interrupts the children that
+// existed one pause ago: had they been started to clean up, the report would have come by now.
 //
 // If the client asks again after code has caught its interrupt, it gets another one, and so do the
 // children that exist then. That one is a SIGINT: the worker counts the other signal once.
@@ -147,7 +149,7 @@ func (r *run) repeatInterrupt(asked []procfs.Process) {
 	}
 }
 
-// setRaised notes that the interrupt was raised in the job's code, or that a handler of the code's own
+// setRaised notes that the interrupt was raised in the job's code, or that the code's own handler
 // took it.
 func (r *run) setRaised(ev worker.RaisedEvent) {
 	r.mu.Lock()
@@ -166,8 +168,8 @@ func (r *run) hasReached() bool {
 	return r.reached
 }
 
-// expectAnother prepares for another interrupt. The worker does not report those that a handler of
-// the code's own takes.
+// expectAnother prepares for another interrupt. The worker does not report interrupts that the
+// code's own handler takes.
 func (r *run) expectAnother() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

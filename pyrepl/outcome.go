@@ -59,7 +59,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
 		rec.Stop, rec.By = st, st.By
 	}
-	rec.Notes = said(r.w.LeftOut(r.p.ID()), r.killedNote(killed))
+	rec.Notes = nonEmpty(r.w.LeftOut(r.p.ID()), r.killedNote(killed))
 	out := jobs.Outcome{Receipt: rec}
 	if done.Result != nil {
 		out.Result, out.HasResult = *done.Result, true
@@ -71,13 +71,13 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	return out
 }
 
-// said returns the texts that are not empty.
-func said(texts ...string) []string {
+// nonEmpty returns the texts that are not empty.
+func nonEmpty(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 }
 
 // joined returns the texts that are not empty, with colons between them.
-func joined(texts ...string) string { return strings.Join(said(texts...), ": ") }
+func joined(texts ...string) string { return strings.Join(nonEmpty(texts...), ": ") }
 
 // killedNote says that the kernel killed so many processes while the job ran. Those that it killed
 // since the job before count, too.
@@ -111,7 +111,7 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 		rec.Detail = r.reachedLimit()
 	}
 	rec.State, rec.Rungs = jobs.Lost, r.rungs
-	rec.Notes = said(ended, r.w.LeftOut(r.p.ID()), r.s.cfg.CrashNote(rec))
+	rec.Notes = nonEmpty(ended, r.w.LeftOut(r.p.ID()), r.s.cfg.CrashNote(rec))
 	if errors.Is(cause, worker.ErrChannelClosed) && rec.End != jobs.Alive {
 		rec.By = jobs.Program
 	}

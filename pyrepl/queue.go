@@ -10,11 +10,11 @@ import (
 
 // A ticket is a place in a session's queue.
 type ticket struct {
-	port   *jobs.Port    // nil: not a job's
-	resets bool          // it ends the namespace
-	giveUp func()        // ends the fork that the holder of the turn has under way; nil: there is none
-	ready  chan struct{} // closed when the turn has come, or will not come
-	err    error         // why it will not come; set before ready is closed
+	port       *jobs.Port    // nil: the place is not for a job
+	resets     bool          // it ends the namespace
+	cancelFork func()        // cancels the fork that the holder of the turn makes; nil: it makes no fork
+	ready      chan struct{} // closed when the turn has come, or will not come
+	err        error         // why the turn will not come; set before ready is closed
 }
 
 // job returns the id of the ticket's job, or "".
@@ -87,8 +87,8 @@ func (s *Session) withdraw(t *ticket) bool {
 	return i >= 0
 }
 
-// release ends the turn of t. If the jobs behind it must not run, dropped says why; but not if a
-// reset is queued: then they wait for the next worker anyway.
+// release ends the turn of t. If dropped is not empty, it says why the jobs queued behind t must
+// not run. If a reset is queued they stay all the same, because they wait for the next worker.
 func (s *Session) release(t *ticket, dropped string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,15 +123,15 @@ func (s *Session) dropQueue(reason string) {
 	s.queue = rest
 }
 
-// resetWaits reports whether a reset waits for the end of the running job, and ends the worker then.
+// resetWaits reports whether a reset waits for the running job to end, and will end the worker.
 func (s *Session) resetWaits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.resets()
 }
 
-// resets reports whether a reset is queued or has the turn. Every job in the queue then came after
-// it, for the next worker. The caller holds mu.
+// resets reports whether a reset is queued or has the turn. If so, every queued job was started
+// after it and is for the next worker. The caller holds mu.
 func (s *Session) resets() bool {
 	return s.turn != nil && s.turn.resets || slices.ContainsFunc(s.queue, func(q *ticket) bool { return q.resets })
 }

@@ -14,12 +14,12 @@ import (
 	"asyncrepl/pyrepl/worker"
 )
 
-// A replay comes to a state again by running the code that has led to it. Effects outside the
-// session happen again. A job that runs again has the id of the first time in its tracebacks; what
-// it prints is output of the new job, and pictures are not shown again.
+// A replay restores a state by running the code again that led to it. Effects outside the session
+// happen again. Tracebacks of a job that runs again name the id that it had the first time. What it
+// prints is output of the new job, and pictures are not shown again.
 
-// Until returns the jobs that have led to the state after job: it and those before it, back to the
-// last loss of the variables. The error says why running them again can't lead there.
+// Until returns the jobs that led to the state after job: job itself and all jobs since the last
+// loss of the variables. The error says why running them again can't restore the state.
 func (h History) Until(job string) ([]Entry, error) {
 	begin, complete := 0, h.Dropped == 0
 	for i, e := range h.Entries {
@@ -44,8 +44,9 @@ func (h History) Until(job string) ([]Entry, error) {
 	return nil, fmt.Errorf("the session has no code of job %s: it ran none, or its code is no longer kept", job)
 }
 
-// Same returns the id of a job of h that did the same work in the state after a job of another
-// session, as far as the code that has run shows, or "". Work that runs a file has no such job.
+// Same returns the id of a job of h that did the same work in the same state, as far as the code
+// that has run shows, or "". The state is the one after a job of another session. Same finds no job
+// for work that runs a file, because the state depends on the file's hash, which the run reports.
 func (h History) Same(after Entry, work Work) string {
 	e := Entry{Work: work}
 	want := e.after(after.state)
@@ -57,8 +58,8 @@ func (h History) Same(after Entry, work Work) string {
 	return ""
 }
 
-// repeatable reports whether the code ran to an end of its own. What answered an interrupt would run
-// on without it.
+// repeatable reports whether the code ended without being stopped. Code that an interrupt ended
+// would run on when it runs again without the interrupt.
 func (e *Entry) repeatable() bool {
 	switch rec := e.Receipt; rec.End {
 	case jobs.Returned, jobs.Raised, jobs.Exited:
@@ -71,7 +72,7 @@ func (e *Entry) repeatable() bool {
 type Replay struct {
 	Earlier []Entry
 	Work    Work
-	Note    string                    // for the receipt, once Work has run; empty: none
+	Note    string                    // added to the receipt if Work has run
 	Abandon func(ctx context.Context) // ends the session if its job ends before Work has begun; nil: it stays
 }
 
@@ -92,8 +93,8 @@ func (e *exec) abandon(ctx context.Context, rec *jobs.Receipt) {
 	}
 }
 
-// repeat runs the earlier jobs again, and returns an outcome with notes about that. If one of them
-// ends the job, that is the outcome of the job, and repeat returns false.
+// repeat runs the earlier jobs again and returns an outcome whose notes say so. If one of them
+// fails and did not fail so before, repeat returns the outcome of the job, and false.
 func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs.Outcome, bool) {
 	began := time.Now()
 	if e.replay == nil {
@@ -141,8 +142,7 @@ func (e *exec) again(ctx context.Context, p *jobs.Port, w *worker.Worker, step E
 	return out
 }
 
-// changedFile returns the path of a file that the job has run and whose content is another now, or
-// "".
+// changedFile returns the path of a file that the job ran and that has changed since, or "".
 func (e *Entry) changedFile() string {
 	for _, path := range slices.Sorted(maps.Keys(e.files)) {
 		if worker.FileHash(path) != e.files[path] {
@@ -152,7 +152,8 @@ func (e *Entry) changedFile() string {
 	return ""
 }
 
-// notRunAgain says that the work of a replay was not run, and the jobs left before it.
+// notRunAgain says that the work of a replay was not run. left counts the earlier jobs that were not
+// run either.
 func notRunAgain(left int) string {
 	if left == 0 {
 		return "the new code was not run"

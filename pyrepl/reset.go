@@ -11,18 +11,18 @@ import (
 
 // A reset ends a namespace and the worker that holds it. It takes effect in one step, under the
 // session's lock: the queued jobs are dropped, the running one is asked to end, and the reset takes
-// its place in the queue. What is queued later stands behind it, for the next worker. Waiting for
+// its place in the queue. Jobs that are queued later run after it, on the next worker. Waiting for
 // its turn and ending the worker take time, but no longer decide the order.
 
 // resetStep is the time between the rungs of a reset.
 const resetStep = time.Second
 
-// An End is what became of a session's worker at a restart or at the end of the session.
+// An End says how a session's worker ended at a restart or at the end of the session.
 type End struct {
 	Had         bool // there was a worker
 	Survivors   []jobs.Process
-	Note        string // what its exit may have left undone; empty: nothing
-	Checkpoints string // what became of some; empty: nothing
+	Note        string // the exit of Python may have left something undone; empty: it did not
+	Checkpoints string // the checkpoints that were dropped or are gone; empty: none
 }
 
 // Restart ends the worker and all that its jobs left behind: the running job is stopped, queued
@@ -44,8 +44,8 @@ func (s *Session) Restart(by jobs.By, reason string) (wait func(ctx context.Cont
 }
 
 // Delete ends the session for good, and its worker as [Session.Restart] does: the running job is
-// stopped, queued jobs are not run, and what is asked of the session later is refused. The error
-// says that it has been closed before.
+// stopped, queued jobs are not run, and later calls are refused. The error says that the session
+// has been closed before.
 func (s *Session) Delete(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Session) remove(st jobs.Stop) (wait func(ctx context.Context) (End, err
 
 // A resetting is a reset that may not have ended the worker yet.
 type resetting struct {
-	next *Session      // that the session continues as; nil: without variables
+	next *Session      // the session continues with its variables; nil: without variables
 	done chan struct{} // closed when the worker has ended
 
 	// Set before done is closed.
@@ -100,8 +100,8 @@ func (s *Session) reset(st jobs.Stop, cause string, next *Session) *resetting {
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
 	}
-	if s.turn != nil && s.turn.giveUp != nil {
-		s.turn.giveUp()
+	if s.turn != nil && s.turn.cancelFork != nil {
+		s.turn.cancelFork()
 	}
 	t := &ticket{resets: true, ready: make(chan struct{})}
 	s.push(t)

@@ -15,7 +15,7 @@ import (
 // A Config says how the workers of a session start. All sessions of one environment can share it.
 type Config = worker.Config
 
-// errClosed refuses what is asked of a session that has been closed.
+// errClosed is the error of calls to a session that has been closed.
 var errClosed = errors.New("the session has been closed")
 
 // A Session is a named Python namespace that outlives its jobs.
@@ -23,22 +23,22 @@ type Session struct {
 	name string
 	cfg  Config
 
-	checkpoints *Checkpoints // this session's and, after SetCheckpoints, those of others
+	checkpoints *Checkpoints // holds this session's and, after SetCheckpoints, other sessions' too
 
 	// Guarded by mu.
 	mu      sync.Mutex
 	closed  bool
-	turn    *ticket        // that has the turn; nil: idle
+	turn    *ticket        // the ticket that has the turn; nil: idle
 	queue   []*ticket      // waiting, in order
 	w       *worker.Worker // nil until the first use, and after its death was noticed
-	note    string         // about the worker, for the receipt of the next job
-	names   []string       // of the namespace, as last reported
-	hidden  int            // names that these leave out; a stop that spares the variables counts them
-	asOf    string         // the job that reported them
+	note    string         // a note about the worker, for the receipt of the next job
+	names   []string       // the names of the namespace, as last reported
+	hidden  int            // names that names leaves out; a stop that spares the variables counts them
+	asOf    string         // the job that reported names
 	taken   int            // places in the queue that jobs have taken so far
-	jobs    int            // that have begun and ended
-	ran     time.Duration  // of these, from the beginning of each to its end
-	used    time.Time      // when a job last had the turn
+	jobs    int            // jobs that have begun and ended
+	ran     time.Duration  // the time that these jobs ran, without their wait in the queue
+	used    time.Time      // the end of the last job
 	history history
 }
 
@@ -75,8 +75,8 @@ func (s *Session) Close() {
 	s.checkpoints.Drop(s)
 }
 
-// worker returns the session's worker, started if there is none alive, and a note about that for
-// the receipt of p's job. The caller has the turn.
+// worker returns the session's worker, and starts one if none is alive. The note, for the receipt
+// of p's job, says what became of the last worker. The caller has the turn.
 func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, note string, err error) {
 	s.mu.Lock()
 	w, note = s.w, s.note
@@ -90,7 +90,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 		return w, note, nil
 	}
 	if w, err = worker.Start(ctx, s.cfg, p); err != nil {
-		s.SetNote(note) // for the first job that has a new worker
+		s.SetNote(note) // the first job with a new worker reports the loss
 		return nil, "", err
 	}
 	if !s.attach(w) {
@@ -118,8 +118,8 @@ func (s *Session) attach(w *worker.Worker) bool {
 	return !s.closed
 }
 
-// detach takes the worker from the session at a restart, with all that was known about it. It
-// returns nil if there is none.
+// detach takes the worker from the session at a restart and forgets all that was known about it. It
+// returns nil if the session has no worker.
 func (s *Session) detach() *worker.Worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,8 @@ func (s *Session) detach() *worker.Worker {
 	return w
 }
 
-// discard ends what is left of a worker that has died, as how says, or could not be killed.
+// discard ends the remaining processes of a worker that has died or could not be killed. how says
+// which, for the history.
 func (s *Session) discard(w *worker.Worker, how string) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
@@ -166,7 +167,7 @@ func (s *Session) record(change func(h *history)) {
 	change(&s.history)
 }
 
-// ask calls question with the worker of an idle session, which has the turn meanwhile. If the
+// ask calls question with the worker of an idle session, and holds the turn meanwhile. If the
 // session is busy, ask calls busy with mu held, and returns nil. It returns nil, too, if no worker
 // is alive.
 func (s *Session) ask(question func(w *worker.Worker) error, busy func()) error {

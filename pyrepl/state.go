@@ -8,15 +8,15 @@ import (
 
 // A State is a session's activity at one moment.
 type State struct {
-	PID       int           // of its worker; 0: none is alive
-	Job       string        // that is running; empty: none
-	Doing     string        // what else it is busy with, such as "a restart"; empty: nothing
+	PID       int           // the worker's pid; 0: no worker is alive
+	Job       string        // the running job; empty: no job runs
+	Doing     string        // the activity while no job runs, such as "a restart"; empty: none
 	Queued    int           // jobs that wait for their turn
 	Taken     int           // places in the queue that jobs have taken so far
 	Variables int           // names in the namespace, as last reported
-	Jobs      int           // that have begun and ended
-	Ran       time.Duration // of these jobs, without their time in the queue
-	Used      time.Time     // when a job last had the turn; zero: none had
+	Jobs      int           // jobs that have begun and ended
+	Ran       time.Duration // the time that these jobs ran, without their wait in the queue
+	Used      time.Time     // the end of the last job; zero: no job has ended
 }
 
 // Idle reports whether no job runs or waits for its turn.
@@ -34,7 +34,7 @@ func (s *Session) State() State {
 	}
 	switch {
 	case s.w == nil:
-	case s.w.Ended(): // and nothing has noticed: the names are those of a loss
+	case s.w.Ended(): // no job has noticed yet: the names are lost
 		st.Variables = 0
 	default:
 		st.PID = s.w.Process().PID()
@@ -48,7 +48,7 @@ func (s *Session) doing() string {
 	case s.turn == nil || s.turn.port != nil:
 	case s.turn.resets:
 		return "a restart"
-	case s.turn.giveUp != nil:
+	case s.turn.cancelFork != nil:
 		return "a fork"
 	}
 	return ""
@@ -70,7 +70,7 @@ func (s *Session) Usage() process.Usage {
 	if w == nil {
 		return process.Usage{}
 	}
-	u, _ := w.Process().Usage() // an error: the worker has ended, or the system does not say
+	u, _ := w.Process().Usage() // an error means that the worker has ended or the system does not say
 	return u
 }
 

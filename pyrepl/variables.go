@@ -13,12 +13,12 @@ import (
 // A Variable is one name of a session's namespace.
 type Variable = worker.Variable
 
-// Variables is what is known of a session's namespace.
+// Variables lists what is known of a session's namespace.
 type Variables struct {
 	worker.Others
 	Vars   []Variable
-	Total  int    // of all names, including those that were left out
-	AsOf   string // the job at whose end they were reported; empty: now
+	Total  int    // all names that match, including names that were left out of Vars
+	AsOf   string // Vars was reported at the end of this job; empty: now
 	Busy   string // the running job; Vars then has all names, and nothing but names
 	Silent bool   // the worker is idle and did not answer in time; Vars is as if it were busy
 	Lost   *Loss  // the death of the idle worker; nil: it is alive, or the session has none
@@ -67,8 +67,9 @@ func (s *Session) lastVariables(pattern string) Variables {
 	return v
 }
 
-// notByBang and notByCaret write a pattern as Python and Go do: they negate a class of characters
-// by different ones.
+// notByBang and notByCaret write a pattern as Python
+// (https://docs.python.org/3/library/fnmatch.html) and Go (https://pkg.go.dev/path#Match) do: a
+// negated class of characters is [!…] in Python and [^…] in Go.
 func notByBang(pattern string) string  { return strings.ReplaceAll(pattern, "[^", "[!") }
 func notByCaret(pattern string) string { return strings.ReplaceAll(pattern, "[!", "[^") }
 
@@ -79,8 +80,8 @@ func (s *Session) lastNames() []string {
 	return s.names
 }
 
-// holds returns how many variables were reported last, with those whose names begin with an underscore,
-// which no list shows.
+// holds returns how many variables were reported last, with those whose names begin with an
+// underscore, which no list shows.
 func (s *Session) holds() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,15 +91,15 @@ func (s *Session) holds() int {
 // A Loss is the death of the worker of an idle session, which no job's receipt reports.
 type Loss struct {
 	Session string
-	Job     string   // the last one of the worker
+	Job     string   // the last job of the worker
 	How     string   // the exit of the worker: "was killed by SIGKILL"
-	Names   []string // of the lost variables
+	Names   []string // the lost variables
 
-	Checkpoints string // which of them ended with the session; empty: none
+	Checkpoints string // says which checkpoints ended with the session; empty: none
 }
 
-// Lost returns the death of the session's worker if the session is idle and has no other yet, else
-// nil.
+// Lost returns the death of the session's worker if the session is idle and has started no other
+// worker since. Otherwise it returns nil.
 func (s *Session) Lost() *Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (l *Loss) String() string {
 	return text
 }
 
-// lostText lists so many names at most, and so many characters of them. It counts the others.
+// lostText lists at most lostNames names with lostChars characters together, and counts the others.
 const (
 	lostNames = 20
 	lostChars = 160

@@ -1,6 +1,6 @@
 // Package checkpoint keeps the newest checkpoints of a tenant's sessions, and remembers for a while
-// what became of the others. What a checkpoint consists of, and how a session continues from one, is
-// up to the caller.
+// what became of the others. What a checkpoint consists of, and how a session continues from one,
+// is up to the caller.
 //
 // A checkpoint whose process has ended counts as gone from the next call on. Begin with [Set].
 package checkpoint
@@ -16,7 +16,7 @@ import (
 // Max is the most checkpoints of a set.
 const Max = 5
 
-// goneMax is the most checkpoints that are gone and that a set remembers.
+// goneMax bounds the ended checkpoints that a set remembers, so that it can say why one is gone.
 const goneMax = 20
 
 // Latest stands for the newest checkpoint of a session.
@@ -24,8 +24,8 @@ const Latest = "latest"
 
 // A State is the variables of a session as a job left them.
 type State interface {
-	// Ended says how the process that holds them has ended, as "was killed by SIGKILL". It returns ""
-	// if it has not.
+	// Ended says how the process that holds the variables has ended, as "was killed by SIGKILL". It
+	// returns "" for a running process.
 	Ended() string
 	// Memory returns the bytes that the process shares with no other; 0: unknown.
 	Memory() int64
@@ -34,9 +34,9 @@ type State interface {
 
 // A Point is a checkpoint.
 type Point[S State] struct {
-	Owner   any    // the session that it is of
-	Session string // its name
-	Job     string // after which it was made
+	Owner   any    // the session; it tells sessions of one name apart
+	Session string // the session's name
+	Job     string // the job that left the variables so
 	Made    time.Time
 	State   S
 }
@@ -67,7 +67,7 @@ type Status struct {
 type Set[S State] struct {
 	mu   sync.Mutex
 	list []Point[S] // the oldest first
-	gone []Gone     // in the order in which they ended
+	gone []Gone     // the last goneMax that have ended, in order
 }
 
 // List returns the checkpoints, the oldest first.
@@ -86,7 +86,7 @@ func (s *Set[S]) Has(owner any) (has bool) {
 	return has
 }
 
-// Dropped says which checkpoints a session has, which end with it. It returns "" if there are none.
+// Dropped says which checkpoints end with a session. It returns "" if the session has none.
 func (s *Set[S]) Dropped(owner any) (text string) {
 	s.use(func() {
 		if jobs := s.jobs(owner); jobs != nil {
@@ -121,14 +121,14 @@ func (s *Set[S]) Drop(owner any) {
 
 // A MissingError says that a session has no such checkpoint, and what can be used in its place.
 type MissingError struct {
-	Gone *Gone // what became of it; nil: the set knows of none
+	Gone *Gone // the checkpoint that was there; nil: the set remembers none
 	text string
 }
 
 func (e *MissingError) Error() string { return e.text }
 
-// Find returns the checkpoint of a session after a job, or the [Latest]; and newer, the latest of all
-// if that is gone. The error is a [*MissingError].
+// Find returns the checkpoint of a session after a job, or its latest if job is [Latest]. If a
+// later one than the returned has ended, newer describes it. The error is a [*MissingError].
 func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, err error) {
 	s.use(func() {
 		i := len(s.list) - 1
@@ -148,8 +148,8 @@ func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, 
 	return p, newer, err
 }
 
-// missing returns the error about a checkpoint that a session does not have, of which g is known.
-// The caller holds mu.
+// missing returns the error about a checkpoint that a session does not have. g describes the
+// checkpoint if it has ended, else it is nil. The caller holds mu.
 func (s *Set[S]) missing(owner any, session, job string, g *Gone) error {
 	for _, p := range s.list {
 		if p.Job == job {
@@ -175,7 +175,7 @@ func (s *Set[S]) missing(owner any, session, job string, g *Gone) error {
 	return &MissingError{g, text}
 }
 
-// use calls f with mu held, when the set has only checkpoints whose process runs.
+// use drops the checkpoints whose process has ended and then calls f with mu held.
 func (s *Set[S]) use(f func()) {
 	s.remove(func(p Point[S]) string {
 		if how := p.State.Ended(); how != "" {

@@ -14,17 +14,17 @@ import (
 // The limits of the wait for an answer.
 const (
 	syncTime = 10 * time.Second // a worker that misses it is ended
-	askTime  = time.Second      // a caller's question, who can do without the answer
+	askTime  = time.Second      // callers that ask can do without the answer
 )
 
 // ErrSilent is the error of a wait for an answer that did not come in time.
 var ErrSilent = errors.New("the worker did not answer")
 
-// A Namespace is what a worker says of its names.
+// A Namespace is a worker's answer about its names.
 type Namespace struct {
 	Others
 	Vars  []Variable `json:"vars"`
-	Total int        `json:"total"` // of all names, including those that were left out
+	Total int        `json:"total"` // all names that match, including names that were left out of Vars
 }
 
 // Others are the names that stand for no data.
@@ -41,8 +41,8 @@ type Variable struct {
 	Name  string  `json:"name"`
 	Type  string  `json:"type"`
 	Value string  `json:"value"`
-	Len   *int64  `json:"len"`   // of a built-in container, or of a text too long for Value; else nil
-	Shape []int64 `json:"shape"` // of an array, a frame or a series; else nil
+	Len   *int64  `json:"len"`   // set for built-in containers and for a text too long for Value
+	Shape []int64 `json:"shape"` // set for arrays, frames and series
 }
 
 // Sync waits until the worker has taken every signal that was sent to it so far.
@@ -51,15 +51,16 @@ func (w *Worker) Sync() error {
 	return err
 }
 
-// Variables lists the names of the namespace that match a pattern of Python's fnmatch, or all if it
-// is empty, without running user code.
+// Variables lists the names of the namespace that match a pattern of Python's fnmatch
+// (https://docs.python.org/3/library/fnmatch.html), or all if the pattern is empty, without running
+// user code.
 func (w *Worker) Variables(ctx context.Context, pattern string) (Namespace, error) {
 	ev, err := w.ask(ctx, func(n int) command { return variablesCommand{n, pattern} }, askTime)
 	now, _ := ev.(variablesEvent)
 	return now.Namespace, err
 }
 
-// Imported returns those of the modules that the session has imported.
+// Imported returns the modules of the list that the session has imported.
 func (w *Worker) Imported(ctx context.Context, modules []string) ([]string, error) {
 	ev, err := w.ask(ctx, func(n int) command { return importedCommand{n, modules} }, askTime)
 	known, _ := ev.(importedEvent)
@@ -76,7 +77,7 @@ func (w *Worker) AskExit() bool {
 func (w *Worker) ask(ctx context.Context, cmd func(n int) command, limit time.Duration, files ...*os.File) (Event, error) {
 	w.asked++
 	if err := w.ch.send(cmd(w.asked), files...); err != nil {
-		w.AwaitDeath() // it has closed its end, so most probably it is dying, and can say how
+		w.AwaitDeath() // a closed end most probably means a dying worker, whose exit says why
 		return nil, err
 	}
 	return w.await(ctx, w.asked, limit)

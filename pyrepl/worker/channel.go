@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// maxEvent bounds one event, in bytes. A longer line is none of the worker's and is skipped.
-	// The worker bounds what it takes from user code: its longest event, the result, names and
-	// error of a job that is done, is shorter even if each character is escaped twice, as 12 bytes.
+	// maxEvent bounds one event, in bytes. A longer line does not come from the worker's program
+	// and is skipped. The worker bounds what it takes from user code: its longest event, the
+	// result, names and error of a job that is done, is shorter even if each character is escaped
+	// twice, as 12 bytes.
 	maxEvent = 16 << 20
 
 	// sendTime bounds a write to a worker that does not read.
@@ -31,12 +32,12 @@ const (
 // A channel is the socketpair between Go and a worker.
 type channel struct {
 	conn  *net.UnixConn
-	token []byte // of this worker; begins each of its events
+	token []byte // the worker's token begins each of its events
 
 	mu sync.Mutex // keeps two senders' lines apart
 }
 
-// newChannel returns our end, and a file that is the worker's.
+// newChannel returns our end, and the worker's end as a file.
 func newChannel() (*channel, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -102,9 +103,10 @@ func (c *channel) writeProgram(ctx context.Context, prog program, until time.Tim
 }
 
 // read hands each event to take until the channel ends, and returns why it ended: io.EOF, or
-// ECONNRESET if the worker's end was closed before it had read all commands (unix(7); Linux reports
-// this, macOS does not). It skips lines that do not begin with the worker's token, or are no event.
-// The descriptors that came with an event are open until take returns.
+// ECONNRESET if the worker's end was closed before it had read all commands
+// (https://man7.org/linux/man-pages/man7/unix.7.html; Linux reports this, macOS does not). It skips
+// lines that do not begin with the worker's token or hold no event. The descriptors that came with
+// an event are open until take returns.
 func (c *channel) read(take func(Event)) error {
 	r := newLineReader(c.conn)
 	for {
@@ -144,7 +146,8 @@ func parseEvent(line []byte, fds []int) (Event, error) {
 
 func (c *channel) close() { c.conn.Close() }
 
-// unread reports whether the worker has sent what is not read yet, because the machine is busy.
+// unread reports whether the channel holds events that are not read yet, because the machine is
+// busy.
 func (c *channel) unread() bool {
 	n := 0
 	err := control(c.conn, func(fd int) (err error) { n, err = pump.Buffered(fd); return err })

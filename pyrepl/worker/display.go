@@ -7,18 +7,18 @@ import (
 	"asyncrepl/jobs/display"
 )
 
-// A displayEvent shows something, or replaces what was shown. The data of a form is in the event, or else in a file: the files
-// come in the order of the forms without data.
+// A displayEvent shows something, or replaces what was shown. The data of a form is in the event,
+// or else in a file: the files come in the order of the forms without data.
 //
 // The files are open until the line of the display has its place in the output. A worker that sends
 // the end of a pipe after them, and waits until all its holders have closed it, prints nothing
-// before that.
+// before the display has its place.
 type displayEvent struct {
 	aboutJob
 	Label string        `json:"label"` // figure 1
 	About string        `json:"about"` // PNG 640x480
 	Items []displayItem `json:"items"`
-	Clear string        `json:"clear"` // replace what the job has shown: now, or wait for what comes next
+	Clear string        `json:"clear"` // erases the job's displays: "now", or "wait" for the next one
 	Left  int           `json:"left"`  // displays that were not sent because of the limits, before it is replaced
 
 	files []int
@@ -28,7 +28,7 @@ type displayEvent struct {
 type displayItem struct {
 	MIME string `json:"mime"`
 	Size int    `json:"size"`
-	Data []byte `json:"data"` // nil: in a file
+	Data []byte `json:"data"` // nil: the data is in a file
 }
 
 var errMalformed = errors.New("malformed display")

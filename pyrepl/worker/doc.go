@@ -14,10 +14,10 @@
 //
 // Start-up errors name the settings that [Config] names.
 //
-// Begin with worker.go, the process and its output, and job.go, a job's turn. launch.go is how a
-// worker starts, fork.go how an idle one is forked into another, ask.go what it is asked, look.go
-// how the stack of a busy one is seen, channel.go and messages.go what Go and a worker say to each
-// other, and main.py the other side.
+// Begin with worker.go (the process and its output) and job.go (a job's turn). launch.go starts a
+// worker, fork.go forks an idle one, ask.go asks an idle one questions, look.go reads the stack of
+// a busy one. channel.go and messages.go define what Go and a worker send to each other; main.py is
+// the other side.
 //
 // The package knows nothing of sessions and queues, and of processes only what internal/process and
 // internal/kernel/procfs offer.

@@ -16,7 +16,8 @@ type File struct {
 	Args []string
 }
 
-// String returns the path and the arguments as words of a shell, which Python's shlex reads.
+// String returns the path and the arguments as words of a shell, in the form that Python's shlex
+// reads (https://docs.python.org/3/library/shlex.html).
 func (f File) String() string {
 	words := append([]string{f.Path}, f.Args...)
 	for i, word := range words {
@@ -32,9 +33,11 @@ var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 // fileMax is the most bytes of a file that a worker runs, see scripts.py.
 const fileMax = 16 << 20
 
-// FileHash returns a hash of the content of a file that a worker runs, or "" if it runs none there.
+// FileHash returns a hash of the content of the file at path. It returns "" if a worker would not
+// run that file. O_NONBLOCK keeps it from waiting for the writer of a named pipe
+// (https://man7.org/linux/man-pages/man7/fifo.7.html).
 func FileHash(path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // which waits for no writer
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}

@@ -20,12 +20,12 @@ import (
 // the forked processes and answers.
 const forkTime = 10 * time.Second
 
-// soonTime is how long a fork can take before its worker is inspected: a signal can have stopped it
-// after the fork was asked for.
-const soonTime = time.Second
+// inspectAfter is the time after which a worker that has not forked yet is inspected: a signal can
+// have stopped it after the fork was asked for.
+const inspectAfter = time.Second
 
-// givingUpTime is how long a worker can take to end a fork that was given up.
-const givingUpTime = time.Second
+// cancelTime bounds the wait for a worker to end a fork that was cancelled.
+const cancelTime = time.Second
 
 // errGivenUp is the error of a fork whose context was done.
 var errGivenUp = errors.New("the fork was given up because its job or its session is being ended")
@@ -55,7 +55,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	if err != nil && ctx.Err() != nil {
 		err = errGivenUp
 	}
-	if err != nil { // a branch that is there sees that its channel has ended, or is hung up
+	if err != nil { // a branch that was forked sees its channel close, or gets SIGHUP
 		if b.ch != nil {
 			b.ch.close()
 		}
@@ -100,7 +100,7 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	if b.ch, theirs, err = newChannel(); err != nil {
 		return nil, 0, err
 	}
-	defer theirs.Close() // or our end would never see the end of file
+	defer theirs.Close() // while we hold it, our end never sees the end of file
 	if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
 		return nil, 0, err
 	}
@@ -112,11 +112,11 @@ func (w *Worker) fork(ctx context.Context, b *Worker, mark, session string) (sha
 	defer stopWaiting()
 	defer context.AfterFunc(ctx, func() {
 		b.ch.close() // the worker sees it, and answers
-		time.AfterFunc(givingUpTime, stopWaiting)
+		time.AfterFunc(cancelTime, stopWaiting)
 	})()
 	ev, err := w.ask(answered, func(n int) command {
 		return forkCommand{N: n, Token: string(b.ch.token), Mark: mark, Session: session, Fds: 4}
-	}, soonTime, theirs, b.terminal.Slave(), null, null)
+	}, inspectAfter, theirs, b.terminal.Slave(), null, null)
 	if errors.Is(err, ErrSilent) && !w.Stopped() {
 		ev, err = w.await(answered, w.asked, forkTime)
 	}

@@ -12,8 +12,9 @@ import (
 const heldTime = 50 * time.Millisecond
 
 // flushHeld asks the worker, by SIGIO, to flush the text that it holds back. It waits until the
-// stream is silent, because each signal ends a blocking call of C code early, and a program that
-// prints much would get many.
+// stream is silent, because each signal ends a blocking call of C code early
+// (https://man7.org/linux/man-pages/man7/signal.7.html), and a program that prints much would get
+// many.
 func (w *Worker) flushHeld(ev heldEvent) {
 	stream := output.Stdout
 	if ev.Stream == "err" {

@@ -12,9 +12,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// eofGrace is how long a worker whose channel has ended can take to begin to exit, and exitLimit how
-// long it can take to exit then: the kernel frees the memory that it shared after it has closed the
-// channel.
+// A worker whose channel has ended must begin to exit within eofGrace, and must then exit within
+// exitLimit. exitLimit is long, because the kernel closes the channel before it frees the memory that
+// the worker shared.
 const (
 	eofGrace  = 200 * time.Millisecond
 	exitLimit = 10 * time.Second
@@ -40,7 +40,7 @@ func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	w.mu.Lock()
 	pools := w.pools
 	w.mu.Unlock()
-	for _, p := range pools { // their bytes so far belong to the job before
+	for _, p := range pools { // the last job prompted what they have printed so far
 		p.Drain()
 	}
 	w.mu.Lock()
@@ -50,10 +50,10 @@ func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	w.ports.Follow(runner.ReportPorts(p), len(w.earlier) > 0 || sockets && w.opened())
 }
 
-// opened reports whether the worker can have opened a file or a socket since opened was last
-// called: the number of its files is another, or unknown. Reading the kernel's table of listening
-// sockets takes much longer. A worker that has closed as many as it has opened is overlooked; a port
-// that it opened last can then be taken for the next job's.
+// opened reports whether the worker can have opened a file or a socket since the last call of
+// opened: the number of its files has changed or is unknown. Reading the kernel's table of
+// listening sockets would take much longer. opened overlooks a worker that has closed as many files
+// as it has opened; a port that it opened last can then be reported for the next job.
 func (w *Worker) opened() bool {
 	before := w.files
 	w.files = procfs.CountFiles(w.handle.PID())
@@ -68,23 +68,23 @@ func (w *Worker) Rest() {
 	w.kick = func() {}
 }
 
-// A Request is something that a job asks of the namespace. Get and inspect are about the value of
-// the job's code, which is an expression. requests.py answers.
+// A Request reads or changes the namespace. For get and inspect, the job's code is an expression,
+// and the request is about its value. requests.py answers.
 type Request struct {
 	Do     string   `json:"do"`               // get, set, delete, inspect or complete
-	Format string   `json:"format,omitempty"` // of the value to get: text, json or image
-	Name   string   `json:"name,omitempty"`   // to set
-	Value  string   `json:"value,omitempty"`  // to set it to, in JSON
-	Names  []string `json:"names,omitempty"`  // to delete
-	All    bool     `json:"all,omitempty"`    // delete everything
-	At     int      `json:"at"`               // the number of characters of the code before the place to complete
+	Format string   `json:"format,omitempty"` // get returns the value as text, json or image
+	Name   string   `json:"name,omitempty"`   // set changes this variable
+	Value  string   `json:"value,omitempty"`  // the variable's new value, in JSON
+	Names  []string `json:"names,omitempty"`  // delete removes these variables
+	All    bool     `json:"all,omitempty"`    // delete removes everything
+	At     int      `json:"at"`               // complete works after so many characters of the code
 }
 
 // Work is what a job does: it runs code, or a file, or answers a request.
 type Work struct {
 	Code    string   `json:"code"`
-	Path    string   `json:"path,omitempty"` // of a file; empty: none
-	Args    []string `json:"args,omitempty"` // of the file
+	Path    string   `json:"path,omitempty"` // the file to run; empty: run Code
+	Args    []string `json:"args,omitempty"` // the file finds them in sys.argv[1:]
 	Request *Request `json:"request,omitempty"`
 }
 
@@ -99,21 +99,21 @@ func (w *Work) Changes() bool {
 func (w *Worker) Exec(id string, work Work) error {
 	pipes := w.made
 	w.made = nil
-	w.read(w.port, pipes) // first: what the code prints comes before what it shows then
+	w.read(w.port, pipes) // before the code runs, so that text printed before a display comes before it
 	defer pipes.closeWriters()
 	return w.ch.send(execCommand{ID: id, Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
 }
 
-// Events returns the worker's events, for the holder of the turn. Those about jobs that are over
-// can be among them.
+// Events returns the worker's events, for the holder of the turn. Some can be about jobs that are
+// over.
 func (w *Worker) Events() <-chan Event { return w.events }
 
 // Closed returns a channel that is closed when the worker's events have ended. A process that a job
 // left behind can keep them open after the worker's death.
 func (w *Worker) Closed() <-chan struct{} { return w.eof }
 
-// Unread reports whether a worker whose events have ended had not read all that it was sent. The
-// system may not know.
+// Unread reports whether a worker whose events have ended left commands unread. macOS does not
+// report this.
 func (w *Worker) Unread() bool { return w.unread }
 
 // AwaitDeath waits for a worker whose events have ended to exit, and reports whether it did. If
@@ -147,7 +147,7 @@ func (w *Worker) NewWatcher(onChange func(ev waiting.Evidence, waits bool)) *wai
 	return runner.NewWatcher(w.terminal.PTY, w.handle, w.terminal.Screen.Last, onChange)
 }
 
-// A processKey identifies a process: it differs from that of a later process with the same pid.
+// A processKey identifies a process. A later process with the same pid has another key.
 type processKey struct {
 	pid   int
 	start uint64
@@ -180,8 +180,9 @@ func (w *Worker) Foreground() (own []procfs.Process) {
 		return nil
 	}
 	earlier := make(map[int]bool)
-	descendants, _ := w.handle.Descendants() // an error: those that were found are interrupted
-	for _, p := range descendants {          // parents come before their children
+	// After an error the processes that were found are interrupted.
+	descendants, _ := w.handle.Descendants()
+	for _, p := range descendants { // parents come before their children
 		switch {
 		case w.earlier[keyOf(p)] || earlier[p.Parent]:
 			earlier[p.PID] = true

@@ -34,10 +34,10 @@ type Config struct {
 	Owner  *process.Owner
 	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
 	Env    func() []string                           // KEY=value, the full environment of a worker
-	Dir    string                                    // where workers start
+	Dir    string                                    // the directory in which code runs
 
-	// Memory is the most memory, in MiB, that a worker and each process that it starts can write to.
-	// 0: no limit.
+	// Memory is the most memory, in MiB, that a worker and each process that it starts can write
+	// to. 0: no limit.
 	Memory int
 
 	// The names of the settings that choose Python, Dir and Memory, for errors that say what to
@@ -49,11 +49,11 @@ type Config struct {
 	Start time.Duration
 }
 
-// A program is what a worker runs before any user code.
+// A program is the Python code that a worker runs before any user code.
 type program struct {
-	bootstrap string // on its command line
-	files     string // a Python list of the name and the length of each file that follows over the channel
-	texts     []byte // of these files
+	bootstrap string // the code on the command line, which reads the rest from the channel
+	files     string // the name and the length of each file, as the items of a Python list
+	texts     []byte // the files' contents, one after another
 }
 
 // header returns what bootstrap.py reads from the channel before the texts of the files.
@@ -130,7 +130,7 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	if w.ch, theirs, err = newChannel(); err != nil {
 		return err
 	}
-	defer theirs.Close() // or our end would never see the end of file
+	defer theirs.Close() // while we hold it, our end never sees the end of file
 	pipes, err := newJobPipes()
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (w *Worker) launch(python string, prog program, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if cfg.Memory > 0 { // before it gets its program, so before any user code
+	if cfg.Memory > 0 { // the worker has no program yet, so no user code runs without the limit
 		err := w.group.Add(w.handle.PID())
 		if err == nil {
 			err = limitMemory(w.handle.PID(), int64(cfg.Memory)<<20)
@@ -186,8 +186,10 @@ func (c Config) checkDir() error {
 }
 
 // workerEnv returns env for a process that starts in another directory and then goes to dir: the
-// relative paths of PYTHONPATH are relative to dir. What Python children of the session print is
-// shown when they print it, unless env says otherwise.
+// relative paths of PYTHONPATH are relative to dir. PYTHONUNBUFFERED has Python children of the
+// session show their output at once, unless env sets it otherwise
+// (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONUNBUFFERED). Without it their prints
+// are block-buffered, because they write to a pipe.
 func workerEnv(env []string, dir string) []string {
 	out := make([]string, 0, len(env)+2)
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PYTHONUNBUFFERED=") }) {
@@ -253,10 +255,10 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	switch err := w.ch.writeProgram(ctx, prog, until); {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, os.ErrDeadlineExceeded): // more than the socket holds, and it reads nothing
+	case errors.Is(err, os.ErrDeadlineExceeded): // the socket is full, and Python reads nothing
 		return silent()
 	case err != nil:
-		select { // it has closed its end, so most probably it is about to exit
+		select { // a closed end most probably means that Python is about to exit
 		case <-w.handle.Done():
 			return w.startupError(python, cfg)
 		case <-time.After(eofGrace):
@@ -266,7 +268,7 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case ev := <-w.events: // any event will do: it begins with our token
+	case ev := <-w.events: // any event proves that the program runs, because it begins with our token
 		hello, _ := ev.(helloEvent)
 		w.stackReader = newStackReader(w.handle.PID(), hello.Version, python, cfg.Dir)
 		return nil
@@ -290,7 +292,7 @@ func (w *Worker) startupError(python string, cfg Config) error {
 	reason := ""
 	for line := range strings.Lines(view.Text(w.port.Tail(startupTail))) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(reason, ": Fatal Python error") { // stacks follow that
+		if line != "" && !strings.HasPrefix(reason, ": Fatal Python error") { // stacks follow this line
 			reason = ": " + line
 		}
 	}

@@ -29,10 +29,10 @@ var ownProgram = pystack.Program{
 
 // A stackReader reads the stack of a worker.
 type stackReader struct {
-	version string // of the interpreter
+	version string // the version of the interpreter, such as 3.12.1
 	target  *pystack.Target
-	dirs    []string   // of files whose lines can be shown
-	said    *sync.Once // why no look is possible
+	dirs    []string   // directories of files whose lines can be shown
+	said    *sync.Once // says once why no look is possible
 }
 
 // newStackReader returns the stackReader of a process, which runs in dir.
@@ -40,7 +40,7 @@ func newStackReader(pid int, version, python, dir string) *stackReader {
 	return (&stackReader{version: version, dirs: sourceDirs(python, dir)}).of(pid)
 }
 
-// of returns the stackReader of another process that runs the same.
+// of returns the stackReader of another process with the same interpreter and program.
 func (s *stackReader) of(pid int) *stackReader {
 	return &stackReader{version: s.version, target: pystack.NewTarget(pid, s.version, ownProgram), dirs: s.dirs, said: new(sync.Once)}
 }
@@ -60,7 +60,7 @@ func sourceDirs(python, dir string) []string {
 }
 
 // Looker returns a looker at the job that begins now. code returns the code of a job of the
-// session, to show lines of; not ok: it is not known.
+// session, so that the looker can show its lines. ok is false if the code is unknown.
 func (w *Worker) Looker(code func(job string) (text string, ok bool)) *Looker {
 	w.mu.Lock()
 	p := w.port
@@ -79,7 +79,8 @@ type Looker struct {
 	code func(job string) (string, bool)
 	own  string
 	out  output.Reader // the job's log
-	// began is when the job did: files that were changed later are not what runs.
+	// began is when the job began. A file that was changed later is not the code that runs, so its
+	// lines are not shown.
 	began time.Time
 
 	// Guarded by mu.
@@ -113,19 +114,20 @@ func (l *Looker) sources() pystack.Sources {
 	return pystack.Sources{Code: l.source, Dirs: l.dirs, Since: l.began, Tag: cacheTag(l.version)}
 }
 
-// Place identifies the instruction at which the code is: it changes with the stack. It is 0 if no look
-// is possible. The next Look does not count it.
+// Place identifies the instruction at which the code is: it changes with the stack. It is 0 if no
+// look is possible. The next Look does not count it.
 func (l *Looker) Place() uint64 {
 	s, _ := l.target.Look() // an error: its Mark is 0
 	return s.Mark
 }
 
-// Waits says for what the code waits that is still at the same instruction as Place has said, although
-// Python was asked to run a signal handler: for the C code there to return. It returns "" if the code
-// is elsewhere, or can't be seen.
+// Waits says which C code keeps the job from running a signal handler: place is the instruction
+// that Place returned before, and the code is still there. It returns "" if the code is elsewhere,
+// or can't be seen.
 //
-// The function is named as the source names it, and only if that is sure. If the code has called a
-// function of a library that itself calls C code, that is the function.
+// Waits names the function as the source does, and only if the source leaves no doubt. If the
+// user's code has called a function of a library, and that has called C code, it names the
+// library's function.
 func (l *Looker) Waits(place uint64) string {
 	s, err := l.target.Look()
 	n := len(s.Frames)
@@ -160,7 +162,8 @@ func (l *Looker) library(file string) bool {
 	return slices.ContainsFunc(l.dirs[1:], func(dir string) bool { return strings.HasPrefix(file, dir+"/") })
 }
 
-// outside says where a worker is that runs none of the user's code, by the command at work in main.py.
+// outside says what a worker does while it runs none of the user's code, by the command that
+// main.py serves.
 func outside(s pystack.Stack) string {
 	serves := func(command string) bool {
 		return slices.Contains(s.Own, pystack.Place{File: "<async-repl/main.py>", Function: command})
@@ -176,13 +179,14 @@ func outside(s pystack.Stack) string {
 	return "outside of its code, which has not begun or has just ended"
 }
 
-// cacheTag returns how CPython of a version such as 3.11.7 marks the files of cached modules.
+// cacheTag returns the tag in the file names of modules that a CPython such as 3.11.7 caches
+// (https://peps.python.org/pep-3147/).
 func cacheTag(version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	return "cpython-" + strings.Join(parts[:min(2, len(parts))], "")
 }
 
-// source returns the code that Python knows by a file name, if it is that of a job.
+// source returns the code of the job that a file name stands for. ok is false for any other file.
 func (l *Looker) source(file string) (string, bool) {
 	job, isCode := strings.CutPrefix(file, codePrefix)
 	if !isCode {
@@ -191,14 +195,13 @@ func (l *Looker) source(file string) (string, bool) {
 	return l.code(strings.TrimSuffix(job, codeSuffix))
 }
 
-// idle is how little of a processor a thread uses that only wakes now and then: one part in so
-// many.
+// A thread that uses less than 1/idle of a processor counts as one that only wakes now and then.
 const idle = 50
 
-// since compares a stack, and how much output there is, with those of the last look, and remembers
-// them. That a stack is the same proves no standstill: a loop comes to the same place again, often
-// after a sleep that uses hardly any CPU time. A thread that has not left its sleep has run for no
-// nanosecond, and no context switch of it is counted.
+// since compares the stack and the amount of output with the last look's, and remembers them. The
+// same stack proves no standstill: a loop comes to the same place again, often after a sleep that
+// uses hardly any CPU time. Only a thread that has not left its sleep has used no nanosecond of CPU
+// time and made no context switch.
 func (l *Looker) since(s pystack.Stack, wrote int64, now time.Time) callstack.Since {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,8 +17,8 @@ func (c Config) MemoryLimit() string {
 	return fmt.Sprintf("limit of %d MB", c.Memory)
 }
 
-// noRoom is what the loader says of a module in C that does not fit into a limit of memory. A library
-// that catches that may call itself broken.
+// noRoom is the error of glibc's loader for a module in C that does not fit into a limit of memory.
+// A library that catches the error may call itself broken.
 var noRoom = []byte("failed to map segment from shared object")
 
 // ShortOfMemory reports whether code raised because memory was short, and returns the limit and
@@ -29,13 +29,13 @@ func (c Config) ShortOfMemory(done DoneEvent) (why string, short bool) {
 		return "", false
 	}
 	if c.Memory == 0 || detail == "" {
-		return c.MemoryLimit() + detail, true // one of them is empty
+		return c.MemoryLimit() + detail, true // at least one of the two is empty
 	}
 	return c.MemoryLimit() + ": " + detail, true
 }
 
-// CrashNote says that the end of a worker can be that of code in C that reached the limit, or
-// returns "" if it can't.
+// CrashNote says that code in C may have ended the worker because it reached the limit. It returns
+// "" if the exit shows otherwise.
 func (c Config) CrashNote(rec jobs.Receipt) string {
 	if c.Memory == 0 || rec.Code == 0 && !slices.Contains([]string{"SIGABRT", "SIGBUS", "SIGSEGV"}, rec.Signal) {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A command is what Go asks of a worker: one type an operation. It travels as the operation's name
-// and its fields, main.py carries it out.
+// A command asks a worker to do something. Each operation has a type. A command travels as the
+// operation's name and its fields, and main.py carries it out.
 type command interface{ op() string }
 
 // Commands.
@@ -34,7 +34,7 @@ type (
 	// variablesCommand asks for the names of the namespace and what can be shown of their values.
 	variablesCommand struct {
 		N       int    `json:"n"`
-		Pattern string `json:"pattern,omitempty"` // that the names match, see fnmatch; empty: any
+		Pattern string `json:"pattern,omitempty"` // a pattern of fnmatch; empty: all names match
 	}
 
 	// importedCommand asks which of the modules the session has imported.
@@ -47,9 +47,9 @@ type (
 	// stdout and stderr of the new worker travel along.
 	forkCommand struct {
 		N       int    `json:"n"`
-		Token   string `json:"token"`   // of the new worker
-		Mark    string `json:"mark"`    // the same
-		Session string `json:"session"` // that is forked
+		Token   string `json:"token"`   // begins each event of the new worker
+		Mark    string `json:"mark"`    // the new worker's ASYNC_REPL_JOB, which its descendants inherit
+		Session string `json:"session"` // the name of the session that is forked
 		Fds     int    `json:"fds"`
 	}
 
@@ -65,7 +65,7 @@ func (importedCommand) op() string  { return "imported" }
 func (forkCommand) op() string      { return "fork" }
 func (exitCommand) op() string      { return "exit" }
 
-// An Event is what a worker says: a value of one of the types below. Those about a job have a
+// An Event is a message of a worker: a value of one of the types below. Events about a job have a
 // method Job; they are stale when that job is over.
 type Event any
 
@@ -94,7 +94,7 @@ type (
 	// RaisedEvent says that the interrupt was raised in the job's code.
 	RaisedEvent struct {
 		aboutJob
-		Handler bool `json:"handler"` // it was not: a handler of the code's own gets it, or it is ignored
+		Handler bool `json:"handler"` // it was not raised: the code handles or ignores SIGINT
 	}
 
 	// QuestionEvent asks for a line of input.
@@ -134,18 +134,21 @@ type (
 		Error       string   `json:"error"`
 		Hint        string   `json:"hint"`        // a jobs.Cause: "no module" or "no python"; empty: none
 		Memory      bool     `json:"memory"`      // the error says that memory was short
-		Subject     string   `json:"subject"`     // what the hint is about
-		Interrupted bool     `json:"interrupted"` // its code had the interrupt, or may have had it, see interrupts.py
-		Sockets     bool     `json:"sockets"`     // the session can have opened one
+		Subject     string   `json:"subject"`     // the module or the line that the hint is about
+		Interrupted bool     `json:"interrupted"` // the code can have had the interrupt, see interrupts.py
+		Sockets     bool     `json:"sockets"`     // the session can have opened a socket
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
-		Markdown    bool     `json:"markdown"`   // the result is that
+		Markdown    bool     `json:"markdown"`   // the result is text in Markdown
 		Pending     int      `json:"pending"`
-		Form        string   `json:"form"`   // of the code: awaits (at top level) or uncompiled; empty: neither
 		Names       []string `json:"names"`  // nil: unchanged
-		Hidden      *int     `json:"hidden"` // names with a leading underscore, which are not among them; nil: unknown
+		Hidden      *int     `json:"hidden"` // names with a leading underscore, not in Names; nil: unknown
 
-		Hashes map[string]string `json:"hashes"` // of the files that the job has run, see [FileHash]
+		// Form is "awaits" if the code has an await at top level, "uncompiled" if Python has not
+		// accepted it, and else empty.
+		Form string `json:"form"`
+
+		Hashes map[string]string `json:"hashes"` // a [FileHash] for each file that the job has run
 
 		// How the set of names has changed: the first ones, and the number of all.
 		New       []string `json:"new"`
@@ -153,7 +156,7 @@ type (
 		Gone      []string `json:"gone"`
 		GoneCount int      `json:"gone_count"`
 
-		DisplaysLeft int `json:"displays_left"` // that were not sent because of the limits
+		DisplaysLeft int `json:"displays_left"` // displays that were not sent because of the limits
 
 		Exception json.RawMessage `json:"exception"` // see [DoneEvent.Raised]
 	}
@@ -174,7 +177,7 @@ type (
 	forkedEvent struct {
 		answer
 		Error  string   `json:"error"`
-		Shared []string `json:"shared"` // what the two workers share, in words
+		Shared []string `json:"shared"` // things that the two workers share, in words
 	}
 
 	// unsupportedEvent answers a command that the worker does not know.

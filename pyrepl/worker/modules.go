@@ -40,7 +40,7 @@ func list(dir string) (names, below []string) {
 		return nil, nil // nothing can be imported from there either
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(searchMax) // an error: the entries before it will do
+	entries, _ := f.ReadDir(searchMax) // after an error the entries before it will do
 	for _, e := range entries {
 		name := e.Name()
 		names = append(names, name)

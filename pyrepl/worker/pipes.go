@@ -27,8 +27,8 @@ func newJobPipes() (p *jobPipes, err error) {
 	return p, nil
 }
 
-// closeWriters closes our copies of the write ends. It must follow once another process has its
-// own, or the pipes would never end.
+// closeWriters closes our copies of the write ends. Call it once another process has copies: while
+// this process holds a write end, the pipe never ends.
 func (p *jobPipes) closeWriters() {
 	p.out.w.Close()
 	p.errs.w.Close()

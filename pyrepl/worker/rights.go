@@ -58,7 +58,7 @@ func (r *lineReader) Read(b []byte) (int, error) {
 func (r *lineReader) receive(oob []byte) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return // there is none
+		return // the message is malformed and holds no descriptors
 	}
 	for _, m := range messages {
 		fds, _ := unix.ParseUnixRights(&m) // an error: they are no descriptors

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askSender has the kernel say which process sends what arrives on conn.
+// askSender has the kernel report which process sent each message on conn (SO_PASSCRED,
+// https://man7.org/linux/man-pages/man7/unix.7.html).
 func askSender(conn *net.UnixConn) error {
 	return control(conn, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 }

@@ -26,29 +26,29 @@ type Worker struct {
 	ports       *listening.Tree
 	terminal    *runner.Terminal
 	ch          *channel
-	events      chan Event    // from the channel's reader to the holder of the turn
+	events      chan Event    // the channel's reader sends them, the holder of the turn receives them
 	eof         chan struct{} // closed when the channel has ended
 	unread      bool          // the worker had not read all that it was sent; set before eof is closed
 	ending      chan struct{} // closed by End: no caller takes events any more
 	once        sync.Once     // closes ending
-	stackReader *stackReader  // of its stack; nil until it has said hello
+	stackReader *stackReader  // nil until the worker has said hello
 
 	// Used by the holder of the turn.
 	asked    int                 // numbered commands so far
 	children *procfs.ChildList   // nil: it could not be opened
 	earlier  map[processKey]bool // descendants of the worker when the running job began
-	files    int                 // that the worker had open then, see opened
-	made     *jobPipes           // for the next job; nil: none
+	files    int                 // files that the worker had open then, see opened
+	made     *jobPipes           // the next job's pipes; nil: not opened yet
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	port    *jobs.Port                // of the running job, or of the last one: output of no known job goes there
+	port    *jobs.Port                // the running job or the last one; output of no known job goes there
 	kick    func()                    // notifies the watcher of the running job of output
-	pumps   []*pump.Pump              // of jobs whose pipes some process still holds open
+	pumps   []*pump.Pump              // read the pipes of jobs that some process still holds open
 	pools   []*pump.Pump              // read what processes of pools print; nil: the session has no pool
-	wrote   [output.TTY + 1]time.Time // when there was output last, of any job
-	sockets bool                      // a job can have opened some
-	sink    *display.Sink             // of the last job that has shown something; nil: none has
+	wrote   [output.TTY + 1]time.Time // the time of the last output on each stream, of any job
+	sockets bool                      // a job can have opened sockets
+	sink    *display.Sink             // the sink of the last job that has shown something; nil: no job has
 }
 
 // Process returns the worker's process.
@@ -109,7 +109,7 @@ func (w *Worker) readPools(fds []int) {
 		}
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			continue // without a reader the pool's prints fail: it has no more descriptors than we have
+			continue // this process has no descriptor left; without a reader the pool's prints fail
 		}
 		unix.SetNonblock(own, true)
 		files = append(files, os.NewFile(uintptr(own), "pipe of pools"))
@@ -145,7 +145,7 @@ func (w *Worker) current() *jobs.Port {
 func (w *Worker) connect() {
 	w.terminal.Connect(w.handle, w.current, func(p *jobs.Port) { w.printed(p, output.TTY) })
 	w.ports = listening.NewTree(w.handle.Tree)
-	w.children, _ = procfs.OpenChildList(w.handle.PID()) // an error: each job scans
+	w.children, _ = procfs.OpenChildList(w.handle.PID()) // after an error each job scans
 	go w.listen()                                        // owned by the worker; ends when the channel does, see End
 }
 
