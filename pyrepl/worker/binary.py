@@ -27,7 +27,7 @@ class Binary(BufferedIOBase):
     @property
     @breakable
     def raw(self) -> Any:
-        """The file itself, after all that was written before is in it."""
+        """Return the file itself, after writing out everything that is buffered."""
         self.flush()
         return self.router.stream().buffer.raw
 

@@ -35,7 +35,7 @@ class Picture:
 
 @breakable
 def of(displays: Shows, value: Any, choice: Choice | None = None) -> dict[str, Any]:
-    """Return what a value says of itself, by MIME type. Methods that are not needed don't run."""
+    """Return a value's data by MIME type, from its own methods. Only the needed methods run."""
     bundle: dict[str, Any] = {}
     choice = choice or Choice()
     kind = type(value)
@@ -75,7 +75,7 @@ def checked(said: Any) -> dict[str, Any]:
 
 @breakable
 def complete(displays: Shows, bundle: dict[str, Any]) -> bool:
-    """Report whether a bundle has what is preferred to all else: a picture, or Markdown.
+    """Report whether a bundle has a picture or Markdown, which are preferred to all else.
 
     A picture that can't be shown is taken out, while there is room for one."""
     for mime in PICTURES:
@@ -162,7 +162,7 @@ def bounded(size: int, unit: str = "bytes", most: int = ITEM) -> None:
 
 @breakable
 def as_text(data: Any) -> str:
-    """Return text, or the JSON of data that is none."""
+    """Return data as text: a str or bytes as it is, anything else in JSON."""
     if issubclass(type(data), str):
         return str.__str__(data)
     if issubclass(type(data), bytes):

@@ -1,7 +1,8 @@
-"""Makes threads and pools carry the job that they work for.
+"""Make threads and pools carry the job that they work for.
 
 A thread is marked with the job that starts it; a pool's thread works for the job that submitted the
-work. A thread that manages a pool of processes carries no job: what it prints is for the one that runs. Only our variable travels: the user's context is as it would be without us.
+work. A thread that manages a pool of processes carries no job: what it prints is for the one that
+runs. Only our variable travels: the user's context is as it would be without us.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Channel:
         self._buffer = bytearray()  # the beginning of the next line
         self._reserve: list[int] = []  # descriptors held while user code runs
         self._files: list[int] = []  # descriptors whose message has not been handed out
-        self._mail: list[Message] = []  # for the main thread
+        self._mail: list[Message] = []  # messages that the main thread must read
 
     def send(self, event: str, files: Sequence[int] = (), **fields: object) -> None:
         """Send an event and copies of files (16 at most), unless this is a forked child.

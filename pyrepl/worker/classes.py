@@ -1,6 +1,7 @@
-"""Lets inspect find the source of a class of the session.
+"""Let inspect find the source of a class of the session.
 
-inspect takes the file of a class from its module, and __main__ has none.
+inspect takes the file of a class from its module, and __main__ has none
+(https://docs.python.org/3/library/inspect.html#inspect.getfile).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def origin(kind: type, texts: dict[str, str]) -> str | None:
 
 def defines(source: str, kind: type) -> bool:
     """Report whether a source has a class statement that may have made a class."""
-    line = vars(kind).get("__firstlineno__")  # from 3.13 on
+    line = vars(kind).get("__firstlineno__")  # Python sets it from 3.13 on
     try:
         nodes = list(walk(parse(source)))
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Completes code without running any of the user's.
+"""Complete code without running any of the user's.
 
 Names and attributes are looked up where the interpreter keeps them: in the dictionaries of the
 namespace, of modules, of instances and of classes. A property is not read, a __getattr__ and a
@@ -36,11 +36,11 @@ IMPORT = re.compile(
 RELATIVE = re.compile(r"(?:\A|:)\s*from\s*\.")
 DOTTED = re.compile(r"(?<![\w.)\]}'])((?:%s\s*\.\s*)*)((?:%s)?)\Z" % (NAME, NAME))
 MODULE_DICT = ModuleType.__dict__["__dict__"]  # type: ignore[index]
-DICTS = type(MODULE_DICT), type(type.__dict__["__dict__"])  # of the descriptors of a __dict__
+DICTS = type(MODULE_DICT), type(type.__dict__["__dict__"])  # a __dict__ is behind one of these
 
 
 class Computed(Exception):
-    """Says that completing would run code; its text says whose."""
+    """Raised if completing would run code; the text names the code."""
 
 
 def completions(namespace: dict[str, Any], source: str, at: int) -> str:

@@ -36,7 +36,7 @@ class Input(_RawIOBase):
 
     def __init__(self, ask: Callable[[str, str, str], bytes], on_line: Callable[[], None]) -> None:
         """Get lines from ask; call on_line when one is kept and an interrupt loses nothing."""
-        self.rest = b""  # of the last answer
+        self.rest = b""  # the unread rest of the last answer
         self.used = False
         self.what: dict[int, tuple[str, str, str]] = {}  # thread -> kind, prompt and asker, if said
         self._ask, self._on_line = ask, on_line

@@ -1,4 +1,4 @@
-"""Keeps debuggers out of our frames: they step over them and don't list them."""
+"""Keep debuggers out of our frames: they step over them and don't list them."""
 
 from __future__ import annotations
 

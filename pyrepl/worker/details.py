@@ -74,7 +74,7 @@ def indented(text: str) -> str:
 
 @breakable
 def attempt(function: Callable[..., Any], *arguments: object) -> Any:
-    """Return what a function that runs user code returns, or None if it fails."""
+    """Call a function that runs user code and return its result, or None if it fails."""
     try:
         return function(*arguments)
     except Exception:

@@ -44,10 +44,10 @@ except ImportError:
 
 
 class Counts:
-    """What one job has shown and not replaced."""
+    """The displays of one job that were not replaced."""
 
     def __init__(self, number: int = 0) -> None:
-        self.number = number  # of the last display, counting those that were replaced
+        self.number = number  # the last display's number, which counts replaced displays too
         self.sent = self.kept = 0  # displays, and their bytes
         self.left = 0  # displays that there was no room for
         self.clearing = False  # the next display replaces all of these
@@ -58,8 +58,8 @@ class Displays:
 
     def __init__(self, channel: Channel, streams: Streams, interrupts: Interrupts) -> None:
         self.channel, self.streams, self.interrupts = channel, streams, interrupts
-        self.figures: OpenFigures | None = None  # once pyplot is imported
-        self.plots_drawn = True  # until that has failed, see plots
+        self.figures: OpenFigures | None = None  # set when pyplot is imported
+        self.plots_drawn = True  # False once drawing a plot has failed, see plots
 
     @breakable
     def display(self, values: Sequence[Any], include: Any = None, exclude: Any = None,
@@ -92,7 +92,7 @@ class Displays:
 
     @breakable
     def _display_some(self, value: Any, choice: Choice) -> None:
-        """Show a value by those of its MIME types that are chosen, or not at all."""
+        """Show a value by the MIME types that choice allows, or not at all."""
         from . import bundles
         kind = known(type(value))
         if kind in ("figure", "picture") and choice.has("image/png"):
@@ -112,7 +112,7 @@ class Displays:
             if figure is None:
                 raise ValueError("display_figure: no figure is open; make one, or give one")
         elif known(type(figure)) != "figure":
-            figure = getattr(figure, "figure", None)  # of axes
+            figure = getattr(figure, "figure", None)  # axes belong to a figure
             if known(type(figure)) != "figure":
                 raise TypeError("display_figure: this is no figure of matplotlib; use display()")
         self.display((figure,))
@@ -152,7 +152,7 @@ class Displays:
 
     @breakable
     def view(self, value: Any) -> View:
-        """Return what is to be shown of a value."""
+        """Return the view of a value: its text, picture or document."""
         view, kind = View(), type(value)
         self.interrupts.deliver()
         reader = known(kind)
@@ -188,7 +188,7 @@ class Displays:
             self.figures.note_shown(value)
 
     def complain(self, what: str, why: BaseException | str) -> None:
-        """Say in a line on stderr what can't be shown, and why."""
+        """Print a line on stderr that names what can't be shown, and why."""
         if isinstance(why, BaseException):
             args: Any = BaseException.__dict__["args"].__get__(why)
             said = [each for each in args if type(each) is str and each]  # OSError has a number too
@@ -243,7 +243,7 @@ class Displays:
         """Return the running job if something can be shown for it now, or None."""
         job, channel = self.streams.current(), self.channel
         if channel.sock is None or job is not self.streams.running or channel.interrupted():
-            return None  # in a forked child, after the job's end, in a signal handler
+            return None  # this is a forked child, a signal handler, or the job is over
         return job
 
     def _publish(self, view: View) -> bool:

@@ -25,15 +25,16 @@ NAMES = [b"COLUMNS", b"LINES"]
 
 @breakable
 class Environment(Variables):
-    """What os.environ and os.environb read and write."""
+    """The dictionary that os.environ and os.environb read and write."""
 
-    deleted: tuple[bytes, ...] = ()  # those of NAMES that user code has deleted
-    last: tuple[int, ...] = (0, 0)  # columns and lines when there last was a terminal
+    deleted: tuple[bytes, ...] = ()  # variables of NAMES that user code has deleted
+    last: tuple[int, ...] = (0, 0)  # columns and lines of the last terminal
 
     def __missing__(self, name: bytes) -> bytes:
         """Return the size of the terminal on descriptor 0, which a fork can have replaced.
 
-        If there is none, as under pytest, which captures output, return the last size known."""
+        If descriptor 0 is no terminal, as under pytest, which captures output, return the last
+        known size."""
         if name in NAMES and name not in self.deleted:
             try:
                 self.last = get_terminal_size(0)

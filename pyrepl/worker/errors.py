@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 MESSAGE = 2000  # characters
-LINE = 200  # of a line of source, or of a file's name
+LINE = 200  # characters of a line of source, or of a file's name
 FIRST, LAST = 5, 15  # frames
 BEHIND = 5  # exceptions that led to the first one, or that a group holds
 NOTES = 5

@@ -1,4 +1,4 @@
-"""Compiles and runs pieces of the user's code, shows what they return and reports what they raise.
+"""Compile and run pieces of the user's code, show what they return and report what they raise.
 
 It knows neither jobs nor files: execute runs the code of a job with it, and scripts the code of a
 file. Only functions that call user code may be broken by an interrupt, see execute.
@@ -25,36 +25,37 @@ FUTURES = 0x1FE0000  # flags of the compiler that __future__ sets
 COROUTINE = 0x80  # code that awaits
 RESERVE = 16 << 20  # bytes that are held in reserve
 BLOCK, LITTLE = 2 << 20, 1 << 16  # bytes of its largest and its smallest block
-ENOMEM = 12  # on Linux and macOS
+ENOMEM = 12  # Linux and macOS have the same number
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Report whether memory was short: numpy has an exception of its own, a fork an OSError."""
+    """Report whether memory was short. numpy raises its own exception, a fork an OSError."""
     kind = type(error)
     return issubclass(kind, MemoryError) or (
         issubclass(kind, OSError) and OSError.__dict__["errno"].__get__(error) == ENOMEM)
 
 
 class Evaluator:
-    """Runs pieces of code in a session's namespace, and keeps what came of the last ones."""
+    """Runs pieces of code in a session's namespace, and keeps the results of the last job."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.futures = 0  # those that earlier pieces have set
-        self.result: str | None = None  # of the last expression
+        self.futures = 0  # compiler flags of the __future__ imports of earlier pieces
+        self.result: str | None = None  # the text of the last expression's value
         self.markdown = False  # the result is Markdown
-        self.form: str | None = None  # of the code, if Go should know it
+        self.form: str | None = None  # "awaits" or "uncompiled", which Go keeps in the history
         self.reserve: list[bytes] = []  # memory for when there is no more; never written to
 
     def renew(self) -> None:
-        """Forget what came of the last job's code."""
+        """Forget the results of the last job."""
         self.result, self.markdown, self.form = None, False, "uncompiled"
 
     def reserve_memory(self) -> None:
-        """Hold memory to report with that there is no more.
+        """Hold memory for the report that memory is short.
 
-        If memory is short, the job gets little, because it may keep that. The large blocks come
-        first: they are fast. Smaller ones then hold what is left between the user's objects."""
+        If memory is short, the job gets little, because it may keep all that it gets. The large
+        blocks come first: they are fast. Smaller ones then fill the gaps between the user's
+        objects."""
         missing, size, little = RESERVE - sum(map(len, self.reserve)), BLOCK, b""
         while missing and size >= LITTLE:
             try:

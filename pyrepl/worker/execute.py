@@ -1,4 +1,4 @@
-"""Runs a job: its statements, then its last expression, as a REPL does.
+"""Run a job: its statements, then its last expression, as a REPL does.
 
 Of the functions here only those that call user code may be broken by an interrupt. What comes
 before and after them is done completely: the pipes are in place before the code runs, and its
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 RESULT = 1 << 20  # characters of a result
 FULL = "OSError: the session has too many files open; restart it"
-FRAMES = 500  # what our own reports need of the recursion limit
+FRAMES = 500  # our own reports need so much of the recursion limit
 
 
 class Executor:
@@ -69,7 +69,7 @@ class Executor:
         if self.forks.pid != getpid():
             self.forks.end(ended)
         if sum(map(len, reserve)) < RESERVE:
-            reserve.clear()  # until the next job runs: little else is left for our own work
+            reserve.clear()  # our own work needs this memory until the next job runs
         try:
             done = self._conclude(ended)
         except BaseException as raised:
@@ -81,11 +81,11 @@ class Executor:
             send("done", id=id, **done)
         try:
             session.streams.close_ended()
-        except BaseException as raised:  # by a signal handler of user code, which is no job's
+        except BaseException as raised:  # a signal handler of user code raised it, for no job
             self.evaluator.ending_of(raised)
 
     def _not_begun(self, error: BaseException) -> Fields:
-        """Return the fields of `done` for a job whose code was not run."""
+        """Return the fields of `done` for a job whose code has not run."""
         self.session.interrupts.stop()
         self.session.streams.running = None
         if issubclass(type(error), MemoryError):
@@ -198,9 +198,9 @@ class Executor:
         return ending
 
     def _conclude_again(self, error: BaseException) -> Fields:
-        """End a job whose end has failed, with the error of that.
+        """End a job whose end has failed, and report the failure.
 
-        If that can't be reported either, do only what must be done."""
+        If the report fails too, do only what must be done."""
         self.evaluator.reserve.clear()
         try:
             return self._conclude(error)

@@ -41,7 +41,7 @@ def attempt(step: Callable[[], object]) -> None:
 def release(namespace: dict[str, Any], inherited: dict[str, int]) -> None:
     """Remove all names, the newest first: finalizers use modules and classes, which are older.
 
-    What a branch has of its parent stays: the parent needs the files that a finalizer deletes."""
+    A branch keeps its parent's values: the parent needs the files that a finalizer deletes."""
     for name in reversed(list(namespace)):
         if inherited.get(name) != id(namespace.get(name)):
             namespace.pop(name, None)
@@ -56,7 +56,7 @@ def run_handlers() -> None:
 def flush_all(known: dict[int, tuple[int, int]]) -> None:
     """Flush every open file, wherever a reference to it is kept.
 
-    What a hidden file of a branch's parent holds, which is known, the parent writes."""
+    A branch skips the hidden files that it knows from its parent: the parent flushes them."""
     import gc
     flush([each for each in gc.get_objects() if issubclass(type(each), _IOBase)
            and not (known and theirs(each, known))])

@@ -29,7 +29,7 @@ class Figures:
         self.displays, self.interrupts = displays, interrupts
         self._managers: dict[Any, Any] = modules["matplotlib._pylab_helpers"].Gcf.figs
         self._close: Callable[[Any], None] = pyplot.close
-        self._shown: list[ref[Any]] = []  # by this job, without being closed
+        self._shown: list[ref[Any]] = []  # figures that this job has shown and left open
         self._connect(pyplot)
 
     def _connect(self, pyplot: Any) -> None:
@@ -82,9 +82,9 @@ class Figures:
         return not figure.stale and any([each() is figure for each in self._shown])
 
     def end(self, job: str) -> None:
-        """Show and close what a job has left open.
+        """Show and close the figures that a job has left open.
 
-        A figure that is made by a thread of an earlier job is not shown: it is not this job's."""
+        A figure that a thread of an earlier job makes is not shown: it is not this job's."""
         if not self._managers and not self._shown:
             return
         numbers = [number for number, manager in list(self._managers.items())
@@ -97,7 +97,7 @@ class Figures:
         finally:
             self.interrupts.again_at = 0.0
             self._shown.clear()
-            for number in numbers:  # of those that could not be shown
+            for number in numbers:  # these figures could not be shown
                 self._managers.pop(number, None)
 
 

@@ -27,12 +27,12 @@ class Forks:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.pid = getpid()  # of the worker itself
+        self.pid = getpid()  # the worker's own pid, which a forked child does not have
         self.real_exit, self.real_fork = posix._exit, posix.fork
         self.branching = False  # the child will be a worker too, see branch
-        self.relatives: list[Relative] = []  # in a branch: the parent and its parents, these first
-        self.foreign: dict[int, Relative] = {}  # their children
-        self.disowning: object = None  # the Popen that knows them
+        self.relatives: list[Relative] = []  # a branch's ancestors, the oldest first
+        self.foreign: dict[int, Relative] = {}  # the pids of the ancestors' children
+        self.disowning: object = None  # the Popen that refuses to wait for these children
 
     def _in_child(self) -> None:
         """Make a child of the worker an ordinary process."""

@@ -16,7 +16,7 @@ class DisplayHandle:
     """Shows values in the place of others where output can change. Here they come below."""
 
     def __init__(self, displays: Displays, display_id: Any) -> None:
-        """With True, the handle gets an id of its own."""
+        """Take display_id as the handle's id, or make a new id if it is True."""
         self._displays = displays
         self.display_id = "%032x" % id(self) if display_id is True else display_id
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 LENGTH = 300  # characters of what is reported
-REMOVED = (  # from the standard library
+REMOVED = (  # modules that the standard library no longer has
     "aifc asynchat asyncore audioop cgi cgitb chunk crypt imghdr imp lib2to3 mailcap msilib nis "
     "nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib")
 SHARED = "azure", "google", "ruamel"  # namespaces that many packages share
@@ -41,7 +41,8 @@ def of(error: Any, sources: Sources) -> Fields:
 def missing(error: ModuleNotFoundError, sources: Sources) -> str:
     """Return the module that is missing, with what the statement imports of it, or "".
 
-    A missing part of an installed package is none, unless many packages share its namespace."""
+    Return "" if a part of an installed package is missing, unless many packages share its
+    namespace."""
     name = error.name
     if type(name) is not str:
         return ""

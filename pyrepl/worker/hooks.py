@@ -1,4 +1,4 @@
-"""Changes modules of the standard library, and of a few others, when user code imports them.
+"""Change modules of the standard library, and a few others, when user code imports them.
 
 A finder in front of sys.meta_path knows the few names below and costs the others one look into a
 dictionary. The real loader executes the module; our change comes after it. A user's module of a

@@ -1,7 +1,7 @@
-"""Ends, before a fork, idle threads that their library starts again when it needs them.
+"""End, before a fork, idle threads that their library starts again when it needs them.
 
-A fork would lose them, and only their library can start others. What ends them is that library's
-own way, so whoever uses it notices nothing. A thread that is still at work stays.
+A fork would lose them, and only their library can start others. Each is ended as its library does
+it, so that the library's users notice nothing. A thread that is still at work stays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SOFT = 1  # omp_pause_soft
 LOKY = "joblib.externals.loky.reusable_executor", "loky.reusable_executor"
 PATIENCE = 1  # seconds, for a thread that may be at work
-TRIES = 25  # to find a pool that nothing else uses
+TRIES = 25  # attempts to find a pool that nothing else uses
 
 
 def end(python: Mapping[int, Any], loop: Any) -> None:
@@ -54,7 +54,7 @@ def end_pools(loky: list[Any]) -> None:
     The next call starts another. One that a variable holds stays: it could not be used again."""
     for module in loky:
         threads: list[Any] = []
-        for _ in range(TRIES):  # its own thread holds it for a moment after each result
+        for _ in range(TRIES):  # the pool's thread holds the lock for a moment after each result
             if module._executor_lock.acquire(blocking=False):  # or another thread is there
                 try:
                     if end_pool(module, threads):
@@ -70,7 +70,7 @@ def end_pool(module: Any, threads: list[Any]) -> bool:
     """Have the pool of a copy of loky end if it is idle, and report whether it is.
 
     Its thread, if it has one, is added to threads."""
-    store = getattr(module, "_executor_storage", None)  # from 3.7 on: one for each thread
+    store = getattr(module, "_executor_storage", None)  # loky 3.7 keeps a pool for each thread
     place, name = (module, "_executor") if store is None else (store, "executor")
     if getrefcount(getattr(place, name)) > getrefcount(getattr(Held, "once")):
         return getattr(place, name) is None
@@ -84,7 +84,7 @@ def end_pool(module: Any, threads: list[Any]) -> bool:
 
 
 class Held:
-    once = object()  # that nothing else refers to
+    once = object()  # the class is its only holder
 
 
 def end_executor(loop: Any) -> None:

@@ -1,8 +1,10 @@
 """What was installed while the session runs, by whatever installer.
 
-Finders see a directory that has changed only if its clock is fine enough, and an interpreter reads
-.pth files when it starts. So the directories of packages are checked before each job, by their
-times, and the .pth files that are new or have changed are read.
+Finders notice a change of a directory only if its clock is fine enough
+(https://docs.python.org/3/library/importlib.html#importlib.invalidate_caches), and an interpreter
+reads .pth files only when it starts (https://docs.python.org/3/library/site.html). So the
+directories of packages are checked before each job, by their times, and the .pth files that are new
+or have changed are read.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Installed:
     """The state of the directories of packages when they were last checked."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self._times = dict.fromkeys(paths, 0)  # of modification, by directory; 0: unsure
+        self._times = dict.fromkeys(paths, 0)  # directory -> time of modification; 0: unsure
         self._files: dict[str, Stamp] = {}  # the .pth files, by path
         self._changed()
 

@@ -8,9 +8,11 @@ Go asks by SIGURG, which stands for one SIGINT a job, and repeats it until the j
 signals only between sending a job and syncing after it, so a SIGURG between jobs is either early,
 for the job that has been sent, or late, and then the sync drops it.
 
-A SIGINT itself could be lost. The C library ignores it while system(3) runs, and one that arrives
-just before a call blocks is seen only when that call returns, because the interpreter has checked
-for signals already. The next SIGURG ends such a call with EINTR, and the interpreter checks again.
+A SIGINT itself could be lost. The C library ignores it while system runs
+(https://man7.org/linux/man-pages/man3/system.3.html). If it arrives just before a call blocks, the
+interpreter has checked for signals already and runs the handler only when the call returns
+(https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers). The next SIGURG
+ends such a call with EINTR, and the interpreter checks again.
 It also renews an interrupt that was noted and not delivered yet, or that was raised where Python
 swallows it: in a finalizer, in a callback of a weak reference, in a hook of a fork.
 
@@ -43,14 +45,14 @@ class Interrupts:
     def __init__(self, on_raised: Callable[[bool], object], flush: Callable[[], object]) -> None:
         """Call on_raised when user code is interrupted, and flush for SIGIO.
 
-        Its argument is True if a handler of the code's own gets the interrupt instead."""
+        The argument of on_raised is True if the code's own handler gets the interrupt instead."""
         self.main = get_ident()
         self.live = False  # a job has started and not ended
         self.early = False  # Go has asked for an interrupt between jobs
         self.asked = False  # Go has asked for the job's interrupt
         self.noted = False  # an interrupt waits for user code to run again
         self.interrupted = False  # the running job was interrupted
-        self.again_at = 0.0  # when a repeated request may interrupt it once more; 0: never
+        self.again_at = 0.0  # from then on a repeated request interrupts again; 0: never
         self.held = False  # interrupts are noted, whatever runs
         self.sending: Callable[[], bool] = bool  # whether a signal handler has broken into an event
         self.loop: Loop | None = None  # set by tasks, once asyncio is imported
@@ -106,7 +108,7 @@ class Interrupts:
                 and get_ident() == self.main):
             self.asked = False
             return
-        held, self.held = self.held, True  # or the report would break off with one of its own
+        held, self.held = self.held, True  # else an interrupt could break off the report
         try:
             sys.__unraisablehook__(unraisable)
         finally:
@@ -123,7 +125,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def take(self) -> bool:
-        """Take what deliver would raise, for a caller that does something else with it."""
+        """Take the interrupt that deliver would raise, for a caller that acts on it otherwise."""
         taken, self.noted = self.noted, False
         self.interrupted |= taken
         return taken
@@ -146,7 +148,7 @@ class Interrupts:
     def stop(self) -> bool:
         """Stop delivering interrupts and return whether the job had one, or may have had one.
 
-        It may if user code put a handler of its own in place."""
+        It may have had one if user code has set its own handler of SIGINT."""
         self.live = self.noted = False
         return self.interrupted or getsignal(SIGINT) is not self._handlers[0][1]
 

@@ -1,4 +1,4 @@
-"""Changes libraries when user code imports them, so that what they show is shown by us.
+"""Change libraries when user code imports them, so that the job's displays have what they show.
 
 None of it opens a window or a browser: the server has neither. A library that is not as expected is
 left as it is.
@@ -87,8 +87,8 @@ def tqdm(session: Session, module: Any) -> None:
 def rich(session: Session, module: Any) -> None:
     """Have the bars of rich drawn while they change.
 
-    Rich draws them on a terminal only, so that is what a console that writes to our streams says it
-    is, as long as a bar is shown. It has found out before that there are no colors."""
+    Rich draws them on a terminal only, so a console that writes to our streams claims to be one as
+    long as a bar is shown. By then it has found out that there are no colors."""
     start, stop = module.Progress.start, module.Progress.stop
 
     @wraps(start)

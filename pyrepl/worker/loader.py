@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Sequence
 
-NAME = "async_repl"  # of the package, in a worker
+NAME = "async_repl"  # the name of the package in a worker
 AT_START = "_socket", "fcntl", "_contextvars", "_ast", "termios", "_json"
 FUTURE = 0x1000000  # the compiler's flag for `from __future__ import annotations`
 
@@ -33,7 +33,8 @@ PATH = [p for p in sys.path if p == HOME or p.rpartition("/")[2] == "lib-dynload
 FINDERS = [f for f in sys.meta_path
            if isinstance(f, type) and f.__module__.startswith("_frozen_importlib")]
 
-# Of 3.15, whose imports can all be lazy: ours and those of the standard library for us are not.
+# Python 3.15 can make all imports lazy (https://peps.python.org/pep-0810/). Our own imports, and
+# the imports of the standard library for us, stay eager.
 get_lazy: "Any" = getattr(sys, "get_lazy_imports", str)
 set_lazy: "Any" = getattr(sys, "set_lazy_imports", str)
 
@@ -73,12 +74,12 @@ class Loader:
         self.package.__dict__["annotations"] = None  # the package passes for __future__ too
         self._sources, self._private = dict(sources), private
         self._real_import = private["__import__"]
-        self._kept: "dict[str, Any]" = {"__future__": self.package}  # what ours have imported
+        self._kept: "dict[str, Any]" = {"__future__": self.package}  # our modules' imports
         private["__import__"] = private["__lazy_import__"] = self.load
 
     def load(self, name: str, globals: "Any" = None, locals: "Any" = None,
              fromlist: "Sequence[str]" = (), level: int = 0) -> "ModuleType":
-        """Import for our modules: this is their __import__."""
+        """Import a module for our modules. It is their __import__."""
         if level:
             if name:
                 return self.own(name)
@@ -147,7 +148,7 @@ class Loader:
 def start(module: "ModuleType", token: str, sources: "dict[str, str]") -> None:
     """Run the worker out of its sources, by file name; module is this one."""
     try:
-        chdir(environ[b"PWD"])  # as bytes: the locale may not know all of its characters
+        chdir(environ[b"PWD"])  # in bytes, because the locale may not know all of its characters
     except OSError as error:
         raise SystemExit("going to the workspace: %s" % error)
     loader = Loader(sources, module.__dict__["__builtins__"])

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from .protocols import Fields
     from .session import Session
 
-DESCRIPTOR = 3  # of the channel, when the worker starts
+DESCRIPTOR = 3  # the channel has this number when the worker starts
 
 
 class Commands:
-    """What the owner may ask for. Each method is the command of its name."""
+    """The commands that the owner can send. Each method serves the command of its name."""
 
     def __init__(self, session: Session, executor: Executor) -> None:
         self.session, self.executor = session, executor

@@ -1,6 +1,6 @@
 """The user's namespace, and the names in it.
 
-The namespace is that of the interpreter's own __main__, so that pickle, multiprocessing and
+The namespace belongs to the interpreter's own __main__, so that pickle, multiprocessing and
 `if __name__ == "__main__"` work.
 """
 
@@ -29,7 +29,7 @@ class Names:
     def __init__(self, module: ModuleType) -> None:
         self.module = module
         self.namespace = module.__dict__
-        self.dunders = dict(self.namespace)  # as the interpreter made them
+        self.dunders = dict(self.namespace)  # the names that the interpreter has made
         self._reported: list[str] = []
 
     def listed(self) -> list[str]:
@@ -68,7 +68,7 @@ class Names:
 
 
 class Refused(Exception):
-    """Ends a job that answers a request about the namespace; its text says why."""
+    """Raised to end a job that answers a request about the namespace; the text says why."""
 
 
 def shown(name: str) -> str:

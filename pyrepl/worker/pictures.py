@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .views import Items, View
 
-PIXELS = 16 << 20  # of a picture that is also drawn at its full size
+PIXELS = 16 << 20  # a picture of more pixels is not drawn at its full size
 QUALITIES = 85, 65, 45, 25, 10
 SMALLER = 0.7  # factor for each try at a figure, without PIL
 PLAIN = "1", "L", "LA", "P", "RGB", "RGBA"  # modes that are written as they are

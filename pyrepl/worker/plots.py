@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 JSON = "application/vnd.plotly.v1+json"
 TRACES, GAP = 5, "\u2026"  # traces that are named
-SCALES = 1.0, 0.6, 0.35  # of what is drawn, until it is small enough
+SCALES = 1.0, 0.6, 0.35  # tried in this order, until the picture is small enough
 
 
 @breakable

@@ -1,8 +1,9 @@
 """multiprocessing: fork by default, and no silent hang with the other start methods.
 
-A function or class of the session can't be found by a child that was started by spawn or
-forkserver: the child fails, and the parent waits for it for ever. So values on their way to such a
-child are pickled with a check of where they come from.
+A child that was started by spawn or forkserver (the default from 3.14 on, see
+https://docs.python.org/3/library/multiprocessing.html) can't find a function or class of the
+session: the child fails, and the parent waits for it for ever (measured with 3.11). So values
+on their way to such a child are pickled with a check of where they come from.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def check_processes(module: ModuleType) -> None:
 
 @breakable
 def dumps(value: object, method: str) -> bytes:
-    """Pickle what a worker process is about to receive, checked."""
+    """Pickle a value for a worker process, with the check."""
     from io import BytesIO
     from multiprocessing.reduction import ForkingPickler
     file = BytesIO()

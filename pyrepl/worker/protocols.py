@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-Fields = dict[str, Any]  # of a command or an event
+Fields = dict[str, Any]  # the fields of a command or an event
 Message = tuple[str, Fields]  # a command's name and its fields
 
 
 class Loop(Protocol):
-    """What interrupts must know of the event loops, see tasks."""
+    """The event loops as interrupts see them, see tasks."""
 
     def drives(self, frame: FrameType) -> bool:
         """Report whether our own loop is at work, or frame, of ours, is about to run it."""

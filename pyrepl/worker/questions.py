@@ -1,4 +1,4 @@
-"""Asks the owner for a line, over the channel, and waits for it."""
+"""Ask the owner for a line over the channel, and wait for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Questions:
         self._asked = 0  # so far
 
     def ask(self, kind: str, prompt: str, by: str) -> bytes:
-        """Ask for a line and wait for it. The end of file is b""."""
+        """Ask for a line and wait for it. Return b"" at the end of file."""
         prompt = str.__getitem__(prompt, slice(-PROMPT, None))
         job, channel = self.streams.running, self.channel
         if channel.interrupted():

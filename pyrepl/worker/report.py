@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .streams import Streams
 
 LENGTH = 300  # characters of the error in a line
-FRAMES = 200  # of a traceback that is formatted here
+FRAMES = 200  # frames of a traceback that is formatted here
 LAST, FIRST = 1000, 5  # frames shown of a deep traceback; the interpreter shows the last
 HEADER = "Traceback (most recent call last):\n"
 
@@ -108,7 +108,7 @@ class Reporter:
         return 1
 
     def _clean(self, error: Any) -> None:
-        """Cut our frames out of an exception and of those it is linked to."""
+        """Cut our frames out of an exception and out of the exceptions it is linked to."""
         seen, left = set(), [error]
         while left:
             each = left.pop()
@@ -272,7 +272,7 @@ def next_of(frames: list[TracebackType], i: int) -> TracebackType | None:
 
 
 def tail(whole: TracebackType | None) -> tuple[TracebackType | None, int]:
-    """Return the last frames of a traceback, and the number of those before them."""
+    """Return the last frames of a traceback, and the number of frames before them."""
     depth, last = 0, whole
     each = whole
     while each is not None:

@@ -1,7 +1,7 @@
-"""Answers requests about the namespace: get, set and delete variables, inspect, complete.
+"""Answer requests about the namespace: get, set and delete variables, inspect, complete.
 
 Each is a job, because it can run user code: a __repr__, a property, a finalizer. An interrupt may
-leave what is here at any point.
+leave the functions here at any point.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST = 1000  # characters of a name that can be set
 
 @breakable
 def answer(request: Fields, file: str, session: Session, value: Callable[[], Any]) -> str | None:
-    """Answer a request with a text or a picture, or raise Refused, which says why there is none.
+    """Answer a request with a text or a picture, or raise Refused, which says why that fails.
 
     The source of some requests is an expression: value returns its value."""
     do, names, source = request["do"], session.names, session.sources.texts[file]
@@ -114,7 +114,7 @@ def is_utf8(text: str) -> bool:
 
 @breakable
 def plain(value: Any) -> Any:
-    """Return what json can write in place of a time, or of a value of numpy or pandas."""
+    """Convert a time, or a value of numpy or pandas, to a value that json can write."""
     kind = type(value)
     library = library_of(kind)
     if library == "numpy":
@@ -162,7 +162,7 @@ def assign(names: Names, name: str, text: str) -> str:
 
 
 def identifier(names: Names, name: str) -> str:
-    """Return the name of a variable as the parser reads it. A keyword is none."""
+    """Return the name of a variable as the parser reads it. Refuse a keyword."""
     try:
         parsed: Any = compile(name[:LONGEST], "<name>", "eval", PyCF_ONLY_AST, True)
     except (SyntaxError, ValueError):
@@ -194,7 +194,7 @@ def delete(names: Names, wanted: list[str]) -> str:
 
 @breakable
 def delete_all(names: Names) -> str:
-    """Delete all that user code has put into the namespace, and what keeps its values alive."""
+    """Delete all that user code has put into the namespace, and everything that keeps it alive."""
     namespace, count = names.namespace, 0
     for name in list(namespace):
         if type(name) is not str or name not in names.dunders:

@@ -1,4 +1,4 @@
-"""Runs a file as `python file args` does, and a notebook cell by cell.
+"""Run a file as `python file args` does, and a notebook cell by cell.
 
 Its names stay in the session, and so does what it does to sys.path itself. sys.argv, __file__ and
 the first entry of sys.path are put back when it has ended.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LIMIT = 16 << 20  # bytes
 NESTED = 20  # files that run one another
-EXPORT = b"# Session ", b", exported by async-repl"  # on the first line: it may await
+EXPORT = b"# Session ", b", exported by async-repl"  # a file with this first line may await
 KNOWN = 200  # files of a job whose hashes are reported
 MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
 
@@ -98,7 +98,7 @@ class Script:
             self.cells = [Cell(self.file, text, compile(data, self.file, "exec", flags, True))]
 
     def enter(self, evaluator: Evaluator) -> None:
-        """Set what the code finds, in the place of what leave puts back."""
+        """Set sys.argv, sys.path and __file__ for the code, and save what leave puts back."""
         self.futures, evaluator.futures = evaluator.futures, 0
         namespace, path = self.session.names.namespace, sys.path
         directory = dirname(realpath(self.file))
@@ -112,7 +112,7 @@ class Script:
     def leave(self, evaluator: Evaluator) -> None:
         """Put back what enter has set; what the code itself has done to sys.path stays."""
         evaluator.futures = self.futures
-        evaluator.form = "uncompiled"  # what stands for a file in a history is no Python
+        evaluator.form = "uncompiled"  # the history keeps a line %run for a file, not Python
         if self.saved is None:
             return
         sys.argv, had_file, file, directory, first = self.saved
@@ -190,7 +190,7 @@ class Scripts:
 
     @breakable
     def _run_cell(self, cell: Cell, final: bool) -> None:
-        """Run a cell of a notebook. Its value is printed; that of the final one is the result."""
+        """Run a cell of a notebook and print its value. The final cell's value is the result."""
         evaluator = self.evaluator
         body, last = evaluator.compile(cell.source, cell.name)
         value = evaluator.run([code for code in (body, last) if code is not None])
@@ -207,7 +207,8 @@ class Scripts:
 def contents(path: str) -> tuple[bytes, tuple[int, float]]:
     """Return the bytes of a regular file, and its size and time for linecache."""
     try:
-        fd = open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)  # which waits for no writer
+        # O_NONBLOCK keeps open from waiting for the writer of a named pipe.
+        fd = open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
     except FileNotFoundError:
         raise Refused("there is no file %s" % path)
     except (OSError, ValueError) as error:
@@ -238,7 +239,7 @@ def contents(path: str) -> tuple[bytes, tuple[int, float]]:
 def hash_of(data: bytes) -> str:
     """Return the SHA-256 of data. hashlib comes last: it loads OpenSSL, which takes a while."""
     from importlib import import_module
-    for name in ("_sha2", "_sha256"):  # the first one is that of Python 3.12 and newer
+    for name in ("_sha2", "_sha256"):  # Python 3.12 and newer have _sha2
         try:
             return str(import_module(name).sha256(data).hexdigest())
         except ImportError:

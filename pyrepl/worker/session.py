@@ -39,15 +39,15 @@ class Session:
         self.terminal = Terminal()
         self.console = Console(channel, self.interrupts, streams)
         self.pools: Pools | None = None  # once multiprocessing is imported
-        self.inherited: dict[str, int] = {}  # in a branch, names and what they stood for: ids
-        self.parents_files: dict[int, tuple[int, int]] = {}  # in a branch: see shared
+        self.inherited: dict[str, int] = {}  # a branch's names, and the ids of their first values
+        self.parents_files: dict[int, tuple[int, int]] = {}  # a branch's files, see shared
         self._displays: Displays | None = None
         self._tasks: Tasks | None = None
         self._reporter: Reporter | None = None
 
     def _on_raised(self, handler: bool) -> None:
         job = self.streams.running
-        if job is not None:  # in a forked child there may be none
+        if job is not None:  # a forked child can have no job
             self.channel.send("raised", id=job.id, handler=handler)
 
     def _ask_to_flush(self, stream: str) -> bool:
@@ -87,7 +87,7 @@ class Session:
         return self._displays
 
     def displays_left(self) -> int:
-        """Return how many displays of the last job were too many."""
+        """Return how many displays of the last job were left out."""
         return 0 if self._displays is None else self._displays.counts().left
 
     def end_figures(self) -> None:
@@ -123,7 +123,7 @@ class Session:
             setattr(builtins, function.__name__, function)
 
     def install(self) -> None:
-        """Put in place what user code finds instead of the interpreter's own."""
+        """Put our streams, input and hooks in the place of the interpreter's."""
         install_size()
         self.streams.install()
         self.console.install()

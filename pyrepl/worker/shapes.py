@@ -24,7 +24,8 @@ COUNTED = set(map(id, (
 # The types of getsets and members.
 C_ATTRIBUTES = set(map(id, map(type, map(type.__dict__.get, ("__dict__", "__basicsize__")))))
 NESTED = 5  # levels of objects in an index, at most
-PARTS = "_range", "_data", "_codes", "_pa_array", "_ndarray"  # of an index, of the arrays it holds
+# Attributes in which an index keeps its parts, and in which these keep theirs.
+PARTS = "_range", "_data", "_codes", "_pa_array", "_ndarray"
 
 
 def name_of(kind: type) -> str:
@@ -124,7 +125,7 @@ def index_length(value: Any, nested: int) -> int | None:
     known = array_shape(value)
     if known is not None:
         return known[0]
-    if issubclass(type(value), list):  # of the codes of a MultiIndex
+    if issubclass(type(value), list):  # the codes of a MultiIndex
         value = list.__getitem__(value, 0)
         return index_length(value, nested - 1) if nested else None
     held = attribute(value, "__dict__") or {}

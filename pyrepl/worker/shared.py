@@ -1,4 +1,4 @@
-"""What a branch of the worker shares with its parent, and the files that it must not share.
+"""The things that a branch shares with its parent, and the files that it must not share.
 
 A fork shares the offset of an open file, for reading too: the branch opens regular files again,
 with the offset that they had. Two processes can't both use a connection, and can't wait for the
@@ -32,7 +32,7 @@ class Files:
     """The open files of the worker as they stood before the fork."""
 
     def __init__(self, session: Session, forks: Forks, parent: str, ours: list[int]) -> None:
-        """Check all files except those of the session and those in ours. parent is its name."""
+        """Check all files but the session's own and those in ours. parent is the session's name."""
         ours = ours + [session.channel.sock.fileno(), 0, 1, 2]
         tasks = session.existing_tasks()
         if tasks is not None:
@@ -85,7 +85,7 @@ class Files:
 
 
 def describe(fd: int) -> str:
-    """Return what is known of a socket."""
+    """Return a description of a socket."""
     sock = socket(fileno=dup(fd))
     try:
         try:
@@ -105,7 +105,7 @@ def address(name: object) -> str:
 
 
 def kind(fd: int, flags: int) -> list[str]:
-    """Return what is shared of a regular file, although its offset is not."""
+    """Return how a regular file is shared, although its offset is not."""
     path, access = readlink(FILES + str(fd)), flags & O_ACCMODE
     if ("sqlite3" in sys.modules and access != O_WRONLY
             and pread(fd, 16, 0) == b"SQLite format 3\0"):
@@ -114,7 +114,7 @@ def kind(fd: int, flags: int) -> list[str]:
 
 
 def sharers(found: dict[str, Key], others: list[Relative]) -> list[str]:
-    """Return what is shared, and which other sessions have it too."""
+    """Return the shared things, and which other sessions have them too."""
     files = [(other.name, other.files()) for other in others]
     texts = []
     for text, key in found.items():

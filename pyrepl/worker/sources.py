@@ -2,7 +2,8 @@
 
 Entries of linecache without a time are not dropped by its checkcache. A file that a job runs has
 none until the next job: a traceback shows what ran, although the file may have changed since. Until
-linecache is imported the sources wait here. Together they are bounded: in a very long session the oldest go.
+linecache is imported the sources wait here. Together they are bounded: in a very long session the
+oldest go.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Sources:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}  # file name -> source
         self.cache: dict[str, Any] | None = None  # linecache.cache
-        self._stamps: dict[str, tuple[int, float]] = {}  # of real files: size and time
-        self._running: dict[str, tuple[int, float]] = {}  # of those that the last job ran
+        self._stamps: dict[str, tuple[int, float]] = {}  # real file -> its size and time
+        self._running: dict[str, tuple[int, float]] = {}  # the same for files the last job ran
         self._size = 0
 
     def add(self, name: str, source: str, stamp: tuple[int, float] | None = None) -> None:
@@ -53,7 +54,7 @@ class Sources:
                 self._enter(cache, name, self.texts[name])
 
     def connect(self, linecache: ModuleType) -> None:
-        """Enter all sources into linecache, those to come too."""
+        """Enter all sources into linecache, the later ones too."""
         self.cache = cache = linecache.cache
         for name, source in self.texts.items():
             self._enter(cache, name, source)

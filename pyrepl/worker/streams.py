@@ -1,10 +1,10 @@
-"""What jobs write: text goes to the job that it is written for.
+"""The output of jobs: text goes to the job that it is written for.
 
 The routers (see routers) give text to the C streams of one job: the job that the context carries
 (tasks inherit it, threads and pools are made to, see carry), else the job that runs, else the last
 one.
 
-Each job has pipes of its own. They stand on descriptors 1 and 2 until the next job starts, and on
+Each job has its own pipes. They stand on descriptors 1 and 2 until the next job starts, and on
 private copies, made for the routers, for as long as a thread or a task carries the job. A forked
 child has one job, and its routers write to descriptors 1 and 2, wherever they lead. Processes of
 pools have pipes of the session there (see pools).
@@ -101,7 +101,7 @@ class Streams:
         self.threads: Mapping[int, Any] = {}  # ident -> Thread: threading's own, once imported
         self.marked: list[ref[Any]] = []  # the threads that carry a job
         self.pending_tasks: Callable[[], int] = int  # counts tasks that have not ended, see tasks
-        self.settings: Settings = {"out": {}, "err": {}}  # what user code reconfigured
+        self.settings: Settings = {"out": {}, "err": {}}  # user code's calls of reconfigure
         self.ask_to_flush: Callable[[str], bool] = bool  # see routers; set before install
         self._ended: list[tuple[ref[Job], Files | None]] = []  # jobs whose copies are open
         self._routers: list[Router] = []
@@ -182,8 +182,8 @@ class Streams:
     def forked(self) -> None:
         """Have a forked child write to its descriptors 1 and 2.
 
-        They are those of the job that it was forked in. If that is an earlier one than the last,
-        they are put there now, unless something like forkpty has put others there."""
+        They must be the pipes of the job that it was forked in. If that is an earlier job than the
+        last, they are put there now, unless something like forkpty has put others there."""
         last, job = self.last, self.current()
         if last is None:
             return
@@ -208,7 +208,7 @@ class Streams:
         for alive, theirs in jobs:
             for fd in (theirs or {}).values():
                 if fd > 2:
-                    dup2(files[0], fd)  # in case it holds something
+                    dup2(files[0], fd)  # the stream can hold text, and flushes it to fd
             job = alive()
             if job is not None:
                 job.retire()

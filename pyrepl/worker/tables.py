@@ -15,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ROWS = 5  # at each end
-COLUMNS = 12  # in all, unless user code has set display.max_columns
+ROWS = 5  # rows shown at each end
+COLUMNS = 12  # columns shown, unless user code has set display.max_columns
 CELL = 40  # characters, unless user code has set display.max_colwidth
-COLWIDTH = 50  # what that is by default
-CONTROLS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # that isspace takes for spaces
+COLWIDTH = 50  # pandas' default of display.max_colwidth
+CONTROLS = "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"  # str.isspace is true for them
 JOINERS = "\u200c\u200d"  # they shape the characters beside them: emoji, Persian
 HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
-DIGITS = {"x": 2, "u": 4, "U": 8}  # of the escapes that begin so
+DIGITS = {"x": 2, "u": 4, "U": 8}  # hex digits of the escapes that begin so
 ESCAPE = 10  # characters of the longest escape
 GAP = "\u2026"
-DEPTH = 2  # of lists in a cell
+DEPTH = 2  # nested lists that a cell shows
 PANDAS = {"display.max_rows": 60, "display.precision": 6, "display.float_format": None}
 
 
@@ -117,7 +117,7 @@ def cell(value: Any, width: int = CELL) -> str:
 def plain(value: Any, width: int) -> str:
     """Return the text of a value. A long container is cut, unless user code wants wide cells."""
     kind = type(value)
-    if kind is tuple:  # of an index of several levels
+    if kind is tuple:  # an index of several levels has tuples
         return ", ".join([plain(each, width) for each in value])
     if id(kind) in GROUPS and width <= CELL:
         return text(value, DEPTH)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .interrupts import Interrupts
     from .streams import Job, Streams
 
-COROUTINES = 0x380  # flags of code: coroutine, that of a generator, asynchronous generator
+COROUTINES = 0x380  # CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR, see inspect
 
 modules = sys.modules  # user code may take the name away
 
@@ -44,8 +44,8 @@ class Tasks:
     def __init__(self, interrupts: Interrupts, streams: Streams) -> None:
         self.interrupts, self.streams = interrupts, streams
         self.loop: AbstractEventLoop | None = None
-        self.task: Task[Any] | None = None  # of the running job
-        self.cancelled = False  # by an interrupt
+        self.task: Task[Any] | None = None  # the running job's task
+        self.cancelled = False  # an interrupt has cancelled the task
 
     def persistent(self) -> AbstractEventLoop:
         """Return the loop, a new one if user code closed it."""
@@ -93,7 +93,7 @@ class Tasks:
         return [loop._ssock.fileno(), loop._csock.fileno()]
 
     def renew(self) -> None:
-        """Give the idle loop a selector and a self-pipe of its own, in a branch of the worker."""
+        """Give the idle loop a new selector and a new self-pipe, in a branch of the worker."""
         loop: Any = self.loop
         if loop is None or loop.is_closed():
             return
@@ -162,7 +162,7 @@ class Tasks:
         try:
             forever = base.BaseEventLoop.run_forever.__code__  # type: ignore[union-attr]
             running = self._running_loop()
-        except (AttributeError, TypeError):  # in the middle of its import
+        except (AttributeError, TypeError):  # asyncio is being imported
             return False
         while frame is not None and frame.f_code is not forever:
             if frame.f_code.co_flags & COROUTINES:
@@ -204,7 +204,7 @@ class Tasks:
 
 @breakable
 def drive(loop: AbstractEventLoop, task: Task[Any]) -> None:
-    """Run the loop until the task is done. What an interrupt does here, Tasks.interrupt decides."""
+    """Run the loop until the task is done. Tasks.interrupt decides what an interrupt does here."""
     loop.run_until_complete(task)
 
 

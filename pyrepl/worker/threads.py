@@ -1,4 +1,4 @@
-"""Whether the worker can be forked with the threads that it has.
+"""Decide whether the worker can be forked with the threads that it has.
 
 A fork copies one thread. What the others held stays locked, and work that is given to them waits
 for ever, unless their library starts them again in the child. The name of a thread says nothing
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 # These start their threads again after a fork. The last is a part of numba.
 SAFE = "openblas", "arrow", "jemalloc", "pocketfft", "workqueue"
-COMMON = (  # what stands on the stack of any thread
+COMMON = (  # libraries on the stack of any thread
     "libc.so", "libc-2", "libpthread", "ld-linux", "ld-musl", "ld-2", "libstdc++", "libm.so",
     "libm-2", "libgcc_s", "librt", "libdl", "libgfortran", "libquadmath")
 GPU = "/dev/nvidia", "/dev/dri/", "/dev/kfd"
 STACK = 1 << 17  # bytes of a stack that are looked at
 TASKS = "/proc/self/task/"
-TRIES = 100  # to find a thread at rest: some wait actively for a while when their work is done
+TRIES = 100  # attempts to find a thread at rest: some wait actively for a while after their work
 PYTHON = "Python"
-ENDED_BY = {  # what ends the threads of a library
+ENDED_BY = {  # calls that end the threads of a library
     PYTHON: "executor.shutdown(), Thread.join(), Pool.terminate()",
     "cv2": "cv2.setNumThreads(1)",
     "cygrpc": "server.stop(None).wait(), channel.close()",
     "duckdb": "con.close()",
     "zmq": "context.destroy()"}
-POOL = "ExecutorManagerThread"  # of loky, which joblib and scikit-learn use
+POOL = "ExecutorManagerThread"  # loky's thread for a pool; joblib and scikit-learn use loky
 POOL_ENDED_BY = "get_reusable_executor().shutdown() (of joblib.externals.loky, or loky)"
 INSTEAD = "run the code again in a new session"
 
@@ -56,7 +56,7 @@ def refusal(python: Mapping[int, Any]) -> str | None:
 def reason(unsafe: dict[str, int], names: list[object]) -> str | None:
     """Return why threads of these libraries forbid a fork, or None if there are none.
 
-    names are those of Python's."""
+    names are the names of Python's threads."""
     if not unsafe:
         return None
     count = sum(unsafe.values())

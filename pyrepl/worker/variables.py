@@ -1,4 +1,4 @@
-"""Lists the user's variables without running any of the user's code.
+"""List the user's variables without running any of the user's code.
 
 Values are shown of exact built-in types only, nested ones included, bounded in length, depth and
 number; of anything else its type and, if it is known, its length or shape (see shapes). Modules,
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from .protocols import Fields
 
 LIMIT = 1_000  # names in one list
-TEXT, DEPTH, ITEMS = 200, 3, 20  # of a value
+TEXT, DEPTH, ITEMS = 200, 3, 20  # characters, nested containers and items shown of a value
 DIGITS = 600  # bits of an int that is shown
-NAMES = 20  # that a message lists
+NAMES = 20  # names that a message lists
 TYPED = 64  # characters of a name that may have a typing error
 
 # By the id of the type: a metaclass can have a __hash__ and an __eq__.
@@ -71,7 +71,7 @@ def group_of(kind: type) -> str:
 
 
 def describe(name: str, value: object) -> Fields:
-    """Return what is reported of one variable."""
+    """Return the fields that describe one variable."""
     kind = type(value)
     described: Fields = {"name": shown(name), "type": shown(name_of(kind))}
     if id(kind) in ATOMS or id(kind) in TEXTS or id(kind) in GROUPS:
@@ -145,6 +145,6 @@ def missing(wanted: list[str], *known: Iterable[Any]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Return the first of some names, and the number of the others."""
+    """Return the first names of a list, and the number of the others."""
     text = ", ".join([shown(name) for name in names[:NAMES]])
     return text if len(names) <= NAMES else "%s and %d more" % (text, len(names) - NAMES)

@@ -1,4 +1,4 @@
-"""What is to be shown of a value, and which types say so themselves."""
+"""The views of values, and the types that say themselves how to show them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 SIDE = 1568  # pixels a side of a picture that a model sees
 SHOWN = 1 << 20  # bytes of it
 ITEM = 8 << 20  # bytes of one item
-DISPLAYS = 100  # of one job, which are kept
-KEPT = 64 << 20  # bytes of these
+DISPLAYS = 100  # displays of one job that are kept
+KEPT = 64 << 20  # bytes of these displays
 
 # Types that are known by their package and name, and the readers of their values.
 KNOWN = {
@@ -60,7 +60,7 @@ def names_of(types: Any) -> list[Any]:
 
 
 class View:
-    """What is to be shown of a value."""
+    """The text, picture or document that shows a value."""
 
     def __init__(self) -> None:
         self.text: str | None = None  # None: its repr
@@ -109,7 +109,7 @@ def amount(size: int) -> str:
 
 
 def unseen(size: tuple[int, int], data: bytes) -> str:
-    """Return why a model does not see a picture, to be added to what is said of it, or ""."""
+    """Return a note that says why a model does not see a picture, or ""."""
     if max(size) > SIDE:
         return ", not shown: more than %d pixels a side" % SIDE
     return "" if len(data) <= SHOWN else ", not shown: more than %d MiB" % (SHOWN >> 20)
