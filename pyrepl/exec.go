@@ -112,7 +112,10 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 	r.mute = e.work.Request != nil
 	out := r.exec(ctx, e.work)
 	if r.mute && r.asked {
-		out = askedForInput(out.Receipt.State)
+		// The caller of a request expects no question, and a job that waits for an answer would hold
+		// the session.
+		out = jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: out.Receipt.State,
+			Detail: "it asked for input, which only execute_python can give"}}
 	}
 	if again && r.untouched && ctx.Err() == nil && e.replay == nil {
 		return e.attempt(ctx, p, false) // the session sees the dead worker, and a note says so

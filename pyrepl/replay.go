@@ -107,7 +107,10 @@ func (e *exec) repeat(ctx context.Context, p *jobs.Port, w *worker.Worker) (jobs
 			continue
 		}
 		out.Result, out.HasResult = "", false
-		note := notRunAgain(len(e.replay.Earlier) - i - 1)
+		note := "the new code was not run"
+		if left := len(e.replay.Earlier) - i - 1; left > 0 {
+			note = view.CountOf(left, "job") + " after it and the new code were not run"
+		}
 		if !strings.Contains(rec.Detail, step.Job) {
 			note = "job " + step.Job + " ended so when it was run again; " + note
 		}
@@ -150,15 +153,6 @@ func (e *Entry) changedFile() string {
 		}
 	}
 	return ""
-}
-
-// notRunAgain says that the work of a replay was not run. left counts the earlier jobs that were not
-// run either.
-func notRunAgain(left int) string {
-	if left == 0 {
-		return "the new code was not run"
-	}
-	return view.CountOf(left, "job") + " after it and the new code were not run"
 }
 
 // refuse ends a job, because it asks for input.

@@ -28,13 +28,6 @@ func (e *busyError) Error() string {
 	return e.BusyError.Error() + "; ask again later"
 }
 
-// askedForInput is the outcome of a request whose code asked for input. A caller that asks for a
-// variable expects no question, and a job that waits for an answer would hold the session.
-func askedForInput(state jobs.State) jobs.Outcome {
-	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: state,
-		Detail: "it asked for input, which only execute_python can give"}}
-}
-
 // await waits for the job's turn.
 func (e *exec) await(ctx context.Context) error {
 	if e.work.Request != nil {

@@ -93,7 +93,13 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 		s.SetNote(note) // the first job with a new worker reports the loss
 		return nil, "", err
 	}
-	if !s.attach(w) {
+	s.mu.Lock()
+	closed := s.closed // the session can have been closed while w started
+	if !closed {
+		s.w = w
+	}
+	s.mu.Unlock()
+	if closed {
 		w.End(process.Ladder{From: jobs.Kill})
 		return nil, "", errClosed
 	}
@@ -105,17 +111,6 @@ func (s *Session) SetNote(note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note = note
-}
-
-// attach makes w the session's worker, and reports whether it did: the session may have been closed
-// while w started.
-func (s *Session) attach(w *worker.Worker) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.w = w
-	}
-	return !s.closed
 }
 
 // detach takes the worker from the session at a restart and forgets all that was known about it. It

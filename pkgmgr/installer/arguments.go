@@ -248,16 +248,14 @@ func cutMarker(item string) (what, marker string) {
 	return item, ""
 }
 
+// archives are the endings of the file names of wheels and source archives.
+var archives = []string{".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tar"}
+
 // isPlace reports whether an item is an address or a path, and not a name.
 func isPlace(s string) bool {
 	s, _, _ = strings.Cut(s, "[")
-	return strings.ContainsAny(s, "/:") || s != "" && (s[0] == '.' || s[0] == '~') || isArchive(s)
-}
-
-// isArchive reports whether a file name names a wheel or a source archive.
-func isArchive(name string) bool {
-	suffixes := []string{".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tbz", ".tar.xz", ".txz", ".tar"}
-	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(strings.ToLower(name), s) })
+	return strings.ContainsAny(s, "/:") || s != "" && (s[0] == '.' || s[0] == '~') ||
+		slices.ContainsFunc(archives, func(end string) bool { return strings.HasSuffix(strings.ToLower(s), end) })
 }
 
 // argument returns an item as the installer reads it.

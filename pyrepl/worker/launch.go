@@ -213,13 +213,6 @@ func workerEnv(env []string, dir string) []string {
 	return append(out, "PWD="+dir)
 }
 
-// noteSockets notes whether the session can have opened a socket.
-func (w *Worker) noteSockets(can bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sockets = can
-}
-
 // listen hands events to the holder of the turn, until the channel ends.
 func (w *Worker) listen() {
 	defer close(w.eof)
@@ -235,7 +228,9 @@ func (w *Worker) listen() {
 			w.readPools(ev.files)
 			return
 		case DoneEvent:
-			w.noteSockets(ev.Sockets)
+			w.mu.Lock()
+			w.sockets = ev.Sockets
+			w.mu.Unlock()
 			w.leave(ev.ID, ev.DisplaysLeft)
 		}
 		select {
