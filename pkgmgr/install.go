@@ -18,7 +18,8 @@ import (
 // result.
 const readBack = 64 << 10
 
-// installedLimit bounds Config.Installed.
+// installedLimit bounds Config.Installed, so that a session that does not answer can't keep an
+// install from ending.
 const installedLimit = 5 * time.Second
 
 // Install returns a runner that installs the requirements, addresses, paths and files with

@@ -16,7 +16,8 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// keptOutput is the number of bytes that are kept at the end of a command's output.
+// keptOutput is the number of bytes that are kept at the end of a command's output, so that a shim
+// that prints without end does not fill the memory.
 const keptOutput = 64 << 10
 
 // termStep is the time between SIGTERM and SIGKILL.

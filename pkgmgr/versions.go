@@ -80,11 +80,11 @@ func (m *Manager) identify(ctx context.Context, path string) (interpreter, error
 }
 
 // ofVersion returns the interpreter of a version such as 3.12 or 3.12.1 that uv finds, or else the
-// first on the PATH. A shim whose version manager has no such version fails, and the search goes on.
+// first on the PATH. A shim whose version manager has no such version fails and is skipped.
 func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, error) {
 	if uv, ok := m.uv(ctx, environment{}); ok {
-		// uv prefers a .venv of the working directory (https://docs.astral.sh/uv/concepts/python-versions/),
-		// which would be the workspace's own environment, so it searches from the root.
+		// uv would prefer the workspace's .venv, once it has been made, so it searches from the
+		// root (https://docs.astral.sh/uv/concepts/python-versions/).
 		out, err := m.run(ctx, probeLimit, uv, "python", "find", "--directory", "/", "--no-project", "--offline", version)
 		if path := lastLine(out); err == nil && filepath.IsAbs(path) {
 			return m.identify(ctx, path)
@@ -121,8 +121,8 @@ func (i interpreter) version() string { return fmt.Sprintf("%d.%d", i.major, i.m
 // lastMinor is the last minor version of Python 3 that is searched for by its name.
 const lastMinor = 30
 
-// listed names the first interpreter on the PATH of each version that can be used, the oldest first,
-// as far as a file shows the version.
+// listed names the first interpreter on the PATH of each version that can be used, the oldest
+// first, as far as a file shows the version.
 func (m *Manager) listed() string {
 	names := []string{"python3", "python"}
 	for i := minMinor; i <= lastMinor; i++ {
