@@ -37,7 +37,7 @@ func (e *BusyError) With() string {
 	return " with " + e.Doing
 }
 
-// busy returns an error that says who has the turn. The caller holds mu.
+// busy returns an error that names the job or the activity that has the turn. The caller holds mu.
 func (s *Session) busy() *BusyError {
 	job := s.turn.job()
 	return &BusyError{Session: s.name, Job: job, Waits: job != "" && s.turn.port.Waits(), Doing: cmp.Or(s.doing(), "a question")}
@@ -84,7 +84,7 @@ func (s *Session) isAfter(job string) bool {
 }
 
 // branch is Branch, but returns ErrNotKept if after names a job and another one has changed the
-// variables since. Errors call the session who.
+// variables since. who names the session in errors.
 func (s *Session) branch(ctx context.Context, who, name string, cfg Config, after string) (*Session, Shared, error) {
 	t := &ticket{ready: make(chan struct{})}
 	s.mu.Lock()

@@ -50,8 +50,9 @@ func (s *Session) WithCheckpoint(run jobs.Runner) jobs.Runner {
 	return run
 }
 
-// keepCheckpoint makes a checkpoint after the job that has the turn t, and says what has become of
-// it. A job that was cancelled has one too; a cancel that comes meanwhile gives it up.
+// keepCheckpoint makes a checkpoint after the job that has the turn t, and says whether it was
+// kept, or why not. A cancelled job gets one too, but a cancel that arrives during the fork ends
+// the fork.
 func (s *Session) keepCheckpoint(ctx context.Context, rec jobs.Receipt, t *ticket) string {
 	if rec.State != jobs.Kept {
 		return "not kept: the job has not kept the variables"
@@ -110,8 +111,8 @@ type continuation struct {
 	newer   *checkpoint.Gone
 }
 
-// continued continues from the checkpoint after a job, or from the latest one that lives. If no such
-// checkpoint lives, the error is a [*checkpoint.MissingError].
+// continued continues from the checkpoint after a job, or from the latest one that lives. If no
+// such checkpoint lives, the error is a [*checkpoint.MissingError].
 func (s *Session) continued(ctx context.Context, job, name string, cfg Config) (c continuation, err error) {
 	for {
 		p, newer, err := s.checkpoints.Find(s, s.name, job)

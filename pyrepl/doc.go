@@ -7,14 +7,15 @@
 // worker.
 //
 // Who owns what: a [Session] owns its worker and the queue; a job's run borrows the worker for one
-// turn. Package pyrepl/worker drives the process; what is known of a busy session is known here.
+// turn. Package pyrepl/worker drives the process. A busy worker answers no questions, so the
+// session remembers what it reported last.
 //
 // What goes wrong in a job is in its receipt. The methods of a session fail only if it has been
 // closed or its worker does not answer.
 //
-// Begin with the example, then [Session] and exec.go (one job from its turn to its end; outcome.go
-// is how it ended). queue.go is whose turn it is, history.go what was run, reset.go the end of a
-// namespace, exit.go the exit of an idle worker and branch.go its copy.
+// Begin with the example, then [Session] and exec.go (one job from its turn to its end) with
+// outcome.go (how the job ended). queue.go gives jobs their turns, history.go keeps the code that
+// was run, reset.go ends a namespace, exit.go lets an idle worker exit, and branch.go forks one.
 //
 // The package knows no protocol and no tools, and of processes only what internal/process and
 // internal/kernel/procfs offer.

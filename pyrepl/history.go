@@ -127,8 +127,8 @@ func (h *history) end(receipt jobs.Receipt) {
 	}
 }
 
-// lose records that all variables were lost, before the running job if there is one. how is what
-// happened to Python, and names were the variables.
+// lose records that all variables were lost, before the running job if there is one. how says how
+// Python ended, and names were the variables.
 func (h *history) lose(how string, names []string) {
 	n := len(h.entries)
 	h.state = state{}

@@ -45,8 +45,8 @@ func (e *exec) await(ctx context.Context) error {
 	return e.s.await(ctx, e.turn)
 }
 
-// leave takes t out of the queue, and returns an error that says who has the turn. If t was not in
-// the queue, because its turn has come or will not come, it returns nil.
+// leave takes t out of the queue, and returns an error that names the holder of the turn. If t was
+// not in the queue, because its turn has come or will not come, it returns nil.
 func (s *Session) leave(t *ticket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

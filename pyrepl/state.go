@@ -42,7 +42,7 @@ func (s *Session) State() State {
 	return st
 }
 
-// doing says what a session is busy with that runs no job, or returns "". The caller holds mu.
+// doing names the activity of a busy session that runs no job, or returns "". The caller holds mu.
 func (s *Session) doing() string {
 	switch {
 	case s.turn == nil || s.turn.port != nil:

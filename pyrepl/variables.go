@@ -80,7 +80,7 @@ func (s *Session) lastNames() []string {
 	return s.names
 }
 
-// holds returns how many variables were reported last, with those whose names begin with an
+// holds returns the number of variables as last reported. It counts names with a leading
 // underscore, which no list shows.
 func (s *Session) holds() int {
 	s.mu.Lock()

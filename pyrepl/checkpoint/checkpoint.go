@@ -1,6 +1,6 @@
 // Package checkpoint keeps the newest checkpoints of a tenant's sessions, and remembers for a while
-// what became of the others. What a checkpoint consists of, and how a session continues from one,
-// is up to the caller.
+// why the others are gone. The caller decides what a checkpoint consists of, and how a session
+// continues from one.
 //
 // A checkpoint whose process has ended counts as gone from the next call on. Begin with [Set].
 package checkpoint
@@ -96,7 +96,8 @@ func (s *Set[S]) Dropped(owner any) (text string) {
 	return text
 }
 
-// Add keeps a checkpoint. If there are too many, it drops the oldest one and returns what it was.
+// Add keeps a checkpoint. If the set then has more than [Max], it drops the oldest one and returns
+// it.
 func (s *Set[S]) Add(p Point[S]) (dropped *Gone) {
 	s.use(func() { s.list = append(s.list, p) })
 	s.remove(func(p Point[S]) string {
@@ -119,7 +120,7 @@ func (s *Set[S]) Drop(owner any) {
 	})
 }
 
-// A MissingError says that a session has no such checkpoint, and what can be used in its place.
+// A MissingError says that a session has no such checkpoint, and names those that it has.
 type MissingError struct {
 	Gone *Gone // the checkpoint that was there; nil: the set remembers none
 	text string

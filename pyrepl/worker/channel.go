@@ -25,7 +25,8 @@ const (
 	// twice, as 12 bytes.
 	maxEvent = 16 << 20
 
-	// sendTime bounds a write to a worker that does not read.
+	// sendTime bounds a write to a worker that does not read. Without it a stopped worker would
+	// block its caller, which holds the turn, for ever.
 	sendTime = 5 * time.Second
 )
 

@@ -13,8 +13,8 @@ import (
 )
 
 // A worker whose channel has ended must begin to exit within eofGrace, and must then exit within
-// exitLimit. exitLimit is long, because the kernel closes the channel before it frees the memory that
-// the worker shared.
+// exitLimit. exitLimit is long, because the kernel closes the channel before it frees the memory
+// that the worker shared.
 const (
 	eofGrace  = 200 * time.Millisecond
 	exitLimit = 10 * time.Second
@@ -40,7 +40,7 @@ func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	w.mu.Lock()
 	pools := w.pools
 	w.mu.Unlock()
-	for _, p := range pools { // the last job prompted what they have printed so far
+	for _, p := range pools { // their output so far belongs to the last job
 		p.Drain()
 	}
 	w.mu.Lock()

@@ -44,8 +44,9 @@ type Config struct {
 	// change.
 	PythonSetting, DirSetting, MemorySetting string
 
-	// Start bounds the time from the start of a worker to its first event. 0 means 60 s, enough for
-	// a busy machine and a cold disk.
+	// Start bounds the time from the start of a worker to its first event: a start-up file that
+	// hangs would otherwise hang the first job. 0 means 60 s, enough for a busy machine and a cold
+	// disk.
 	Start time.Duration
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxFiles is the most descriptors of one line that are kept. The others are closed at once.
+	// maxFiles bounds the descriptors that wait for their line. Others are closed at once: user
+	// code could otherwise fill this process's table of descriptors.
 	maxFiles = 16
 
 	readBuffer = 16 << 10
