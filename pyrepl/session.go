@@ -127,7 +127,7 @@ func (s *Session) detach() *worker.Worker {
 }
 
 // discard ends the remaining processes of a worker that has died or could not be killed. how says
-// which, for the history.
+// what happened to it, for the history.
 func (s *Session) discard(w *worker.Worker, how string) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {

@@ -1,8 +1,9 @@
-"""The fork of the worker into one of another session, between two jobs.
+"""Fork the worker into the worker of another session, between two jobs.
 
-The worker forks twice, and the process between exits, so that the branch comes to the owner. Before
-it says hello, the branch takes what no two sessions may share: process session, terminal, channel,
-streams, file offsets, event loop. What runs at the end of its parent does not run at its own.
+The worker forks twice, and the process between exits, so that the owner, a child subreaper, becomes
+the parent of the branch. Before it says hello, the branch replaces everything that no two sessions
+may share: process session, terminal, channel, streams, file offsets, event loop. Handlers that its
+parent has registered for its exit run in the parent only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every road to standard input leads to a question over the channel.
+"""Standard input: every way to read it asks a question over the channel.
 
 sys.stdin is an ordinary text stream whose raw end asks. input() and getpass() say what they ask for
 and read through it. It is replaced before a job if user code closed it or read from it: no job gets

@@ -1,4 +1,4 @@
-"""What is known of an object: its type, signature, documentation and source."""
+"""Describe an object: its type, signature, documentation and source."""
 
 from __future__ import annotations
 

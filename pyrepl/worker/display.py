@@ -1,12 +1,12 @@
-"""What a job shows besides text: pictures, documents, tables.
+"""The displays of a job: pictures, documents, tables.
 
-A picture or a document goes to the owner as an event, and its place in the output is where the job
-had printed to by then: nothing more is printed until the owner has seen to that. Data over INLINE
-bytes travels as a descriptor. What may go out is bounded for each job; beyond that nothing is drawn
-any more, only counted. What a job replaces (see clear) no longer counts.
+A picture or a document goes to the owner as an event, and its place in the output is after all that
+the job has printed so far: nothing more is printed until the owner has put it there. Data over
+INLINE bytes travels as a descriptor. The displays of each job are bounded; beyond the limits
+nothing is drawn any more, only counted. Displays that a job replaces (see clear) no longer count.
 
-Text takes the usual ways: of a last expression it is the result, of display() it is printed. What
-user code raises while it describes a value costs that description only, and stderr names it.
+Text takes the usual ways: the text of a last expression is the result, and display() prints it. An
+exception of user code that describes a value costs that description only, and stderr names it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pyplot's figures: shown by plt.show and at the end of their job, once, and closed then."""
+"""pyplot's figures: plt.show, or the end of their job, shows them once and closes them."""
 
 from __future__ import annotations
 

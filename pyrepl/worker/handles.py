@@ -1,4 +1,4 @@
-"""What display() returns if it is given a display_id, as IPython's display does."""
+"""The handle that display() returns if it is given a display_id, as IPython's display does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was installed while the session runs, by whatever installer.
+"""Make packages importable that any installer has installed while the session runs.
 
 Finders notice a change of a directory only if its clock is fine enough
 (https://docs.python.org/3/library/importlib.html#importlib.invalidate_caches), and an interpreter

@@ -1,4 +1,4 @@
-"""Loads the worker's modules, and the standard library for them.
+"""Load the worker's modules, and the standard library for them.
 
 The rules that make the worker immune to what user code does:
 

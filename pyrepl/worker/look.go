@@ -195,7 +195,8 @@ func (l *Looker) source(file string) (string, bool) {
 	return l.code(strings.TrimSuffix(job, codeSuffix))
 }
 
-// A thread that uses less than 1/idle of a processor counts as one that only wakes now and then.
+// idle separates work from waking now and then: a thread that only wakes uses less than 1/idle of a
+// processor.
 const idle = 50
 
 // since compares the stack and the amount of output with the last look's, and remembers them. The
