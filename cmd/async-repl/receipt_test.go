@@ -42,16 +42,17 @@ func holds(t testing.TB, r client.Reply, headers ...string) {
 	}
 }
 
-// The receipt also names the rungs that a tree needed after its leader had exited.
+// The receipt also names the rungs that a tree needed after its leader had exited. A child in the
+// foreground prints the pid once it has executed its program: until then, bash can lose an interrupt.
 func TestReceiptNamesEveryRung(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for name, test := range map[string]struct{ line, status, rungs string }{
 		"leader alone":  {`echo "pid $$."; sleep 300`, "cancelled (interrupted)", ""},
-		"hung up":       {`sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", ""},
+		"hung up":       {`sleep 300 & sh -c "echo pid $!.; exec sleep 300"`, "cancelled (interrupted)", ""},
 		"stopped":       {`echo "pid $$."; kill -STOP $$`, "cancelled (interrupted)", ""},
-		"one that left": {`setsid sleep 300 & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate for the processes it had started"},
-		"a deaf one":    {`(trap '' INT TERM HUP; exec setsid sleep 300) & echo "pid $!."; sleep 300`, "cancelled (interrupted)", "interrupt; terminate, kill for the processes it had started"},
+		"one that left": {`setsid sleep 300 & sh -c "echo pid $!.; exec sleep 300"`, "cancelled (interrupted)", "interrupt; terminate for the processes it had started"},
+		"a deaf one":    {`(trap '' INT TERM HUP; exec setsid sleep 300) & sh -c "echo pid $!.; exec sleep 300"`, "cancelled (interrupted)", "interrupt; terminate, kill for the processes it had started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.do("execute_command_async", "command", test.line, "wait_seconds", 0)
@@ -199,7 +200,7 @@ func TestSurvivors(t *testing.T) {
 	}{
 		"a shell": {"execute_command_async", `%s; echo "pid $$."; sleep 300`, true,
 			"cancelled (could not be ended)", ""},
-		"a child": {"execute_command_async", `(%s; exec setsid sleep 300) & echo "pid $!."; sleep 300`, false,
+		"a child": {"execute_command_async", `(%s; exec setsid sleep 300) & sh -c "echo pid $!.; exec sleep 300"`, false,
 			"cancelled (interrupted)", "interrupt; terminate, kill for the processes it had started"},
 		"a worker": {"execute_python", "import os, subprocess, time\nsubprocess.run('%s', shell=True)\nprint(f'pid {os.getpid()}.', flush=True)\ntime.sleep(300)", true,
 			"cancelled (could not be ended; variables lost)", ""},
