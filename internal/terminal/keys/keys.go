@@ -46,7 +46,7 @@ type key struct {
 	name   string
 	plain  string
 	letter byte
-	cursor bool // its letter comes after SS3 in application mode, after CSI otherwise
+	cursor bool // SS3 precedes the letter in application mode, CSI otherwise
 	number int
 }
 
@@ -141,7 +141,7 @@ func chord(char string, held int) (Key, bool) {
 		}
 		char = string(c)
 	case held&shift != 0:
-		if c := char[0]; c|' ' < 'a' || c|' ' > 'z' || len(char) > 1 { // its place depends on the keyboard
+		if c := char[0]; c|' ' < 'a' || c|' ' > 'z' || len(char) > 1 { // keyboards differ in what shift makes of it
 			return Key{}, false
 		}
 		char = strings.ToUpper(char)

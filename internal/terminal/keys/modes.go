@@ -2,8 +2,8 @@ package keys
 
 import "asyncrepl/internal/text/escape"
 
-// Modes are the modes of a terminal that change what its keyboard sends. The zero Modes are those of a
-// new terminal.
+// Modes are the modes of a terminal that change what its keyboard sends. A new terminal has the
+// zero Modes.
 type Modes struct {
 	ApplicationCursor bool // the cursor keys have their other form
 	BracketedPaste    bool // pasted text comes in brackets

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Buffered returns the number of bytes that a pipe holds.
+// Buffered returns the number of bytes that a pipe holds: FIONREAD of
+// https://man7.org/linux/man-pages/man7/pipe.7.html.
 func Buffered(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.TIOCINQ) }
 
 // pipe makes half of the system calls of os.Pipe, which makes both ends non-blocking and polls

@@ -19,8 +19,8 @@ const (
 	isDark       = "rgb:0000/0000/0000"
 )
 
-// answer words the answer to a query, or returns "" if there is none. cursor and mode are called if
-// the query asks for them.
+// answer words the answer to a query, or returns "" if it has no answer. cursor and mode are called
+// if the query asks for them.
 func (q query) answer(cursor func() (row, col int, ok bool), mode func(escape.Mode) escape.Setting) string {
 	switch q.kind {
 	case attributes:

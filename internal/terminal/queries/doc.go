@@ -14,7 +14,7 @@
 //     query stays unanswered.
 //
 // A [Responder] belongs to the run of a job, which gives it all output of its terminal in its
-// pump's goroutine and closes it. It answers in a goroutine of its own, which lives only while a
+// pump's goroutine and closes it. It answers in a separate goroutine, which lives only while a
 // query is unanswered. The output of a program that asks nothing costs a search for ESC.
 //
 // The package starts no process and knows neither jobs nor protocols. Begin with Responder; scan.go

@@ -38,14 +38,14 @@ type Responder struct {
 
 	// Used by the goroutine that answers.
 	cursor screen.Follower
-	log    output.Reader // whose modes are followed
+	log    output.Reader // modes follows its output
 	modes  Modes
-	times  []time.Time // of the newest answers, perSecond at most, the oldest first
+	times  []time.Time // the newest answers, perSecond at most, the oldest first
 
 	// Guarded by mu.
 	mu      sync.Mutex
 	waiting []pendingQuery
-	ended   chan struct{} // closed when the goroutine that answers has ended; nil: there is none
+	ended   chan struct{} // closed when the goroutine that answers has ended; nil: it does not run
 
 	ctx   context.Context // done after Close
 	close context.CancelFunc
@@ -54,7 +54,7 @@ type Responder struct {
 // A pendingQuery waits for an answer.
 type pendingQuery struct {
 	query
-	log    output.Reader // that has the output up to the query
+	log    output.Reader // holds the output up to the query
 	end    int64         // the cursor where the query ends
 	at     time.Time
 	silent bool // the terminal was silent when the query was read
@@ -131,7 +131,7 @@ func (r *Responder) next() (qs []pendingQuery) {
 	return qs
 }
 
-// answerable returns those of qs that can be answered: those that were read while the terminal was
+// answerable returns the queries of qs that can be answered: they were read while the terminal was
 // silent. If there are none, it returns all of them if the terminal becomes silent soon and its
 // processes are still the same: one that has ended can have printed the queries.
 func (r *Responder) answerable(qs []pendingQuery) []pendingQuery {

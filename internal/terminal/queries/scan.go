@@ -22,7 +22,7 @@ const (
 // A query is what a program asks.
 type query struct {
 	kind kind
-	mode escape.Mode // that is asked for
+	mode escape.Mode // the query asks for its setting
 	bel  bool        // it ended with BEL, and so does the answer
 }
 

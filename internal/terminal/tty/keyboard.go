@@ -13,7 +13,8 @@ import (
 )
 
 // lineMax is the longest line, in bytes and without its newline, that a terminal in line mode
-// passes on to a program. The kernel drops the rest and reports it written.
+// passes on to a program. The kernel drops the rest and reports it written: see "Canonical and
+// noncanonical mode" in https://man7.org/linux/man-pages/man3/termios.3.html.
 const lineMax = 4095
 
 // Errors of [Keyboard.Type] that mean that nothing was typed.
@@ -29,7 +30,7 @@ var (
 type Keyboard struct {
 	// OnType, if set, is called before anything is typed: with the name of each signal that the
 	// terminal makes of a key, such as SIGINT, and with "" if something else follows the last one. by
-	// is that of the Input.
+	// is the By of the Input.
 	OnType func(signal, by string)
 
 	pty  *PTY
@@ -37,9 +38,13 @@ type Keyboard struct {
 
 	// Guarded by mu, which also keeps two senders' texts apart.
 	mu    sync.Mutex
-	half  bool           // a line was begun in line mode and not yet ended
-	begun int            // bytes of that line that are still in the terminal, unless a program has run since
-	since *procfs.Clocks // of the tree, read before the first of these bytes was sent; nil: the bytes are not counted
+	half  bool // a line was begun in line mode and not yet ended
+	begun int  // bytes of that line that are still in the terminal, unless a program has run since
+
+	// since holds the clocks of the tree. They were read before the first of the bytes that begun
+	// counts was sent, and show whether a program can have read these bytes. If since is nil, begun
+	// stays 0.
+	since *procfs.Clocks
 }
 
 // NewKeyboard returns the keyboard of pty. tree lists the processes that can read the terminal.
@@ -50,7 +55,7 @@ func NewKeyboard(pty *PTY, tree func() ([]int, error)) *Keyboard {
 // An Input is what one call of [Keyboard.Type] types, in the order of its fields.
 type Input struct {
 	Text   string // a newline is Enter; nothing is added to it, and the terminal must not act on it
-	Keys   string // what keys send; the terminal acts on some of them
+	Keys   string // the bytes that keys send; the terminal acts on some of them
 	EOF    bool   // the end of file
 	Secret bool   // the terminal must not echo it
 	By     string // who types it, for OnType

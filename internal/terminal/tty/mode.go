@@ -21,7 +21,9 @@ type Mode struct {
 
 	signals [3]byte // the keys that it makes SIGINT, SIGQUIT and SIGTSTP of; 0: none
 
-	ReadTimeout time.Duration // after which a read ends without input; 0: none
+	// ReadTimeout is the time after which a read ends without input: VTIME if VMIN is 0, see
+	// https://man7.org/linux/man-pages/man3/termios.3.html. 0 means that a read has no limit.
+	ReadTimeout time.Duration
 }
 
 // Silent reports whether programs read input as it comes and no one sees it: only then an answer of

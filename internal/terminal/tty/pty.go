@@ -20,7 +20,7 @@ type PTY struct {
 	device        Device
 
 	turn  chan struct{} // held by the goroutine that sends
-	limit time.Duration // of one Send
+	limit time.Duration // bounds one Send
 	typed bool          // input can be unread that is no answer; used by the goroutine that sends
 
 	// Not guarded by mu, because the listener can wait for the goroutine that sets it.
@@ -28,7 +28,7 @@ type PTY struct {
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	size    pty.Winsize // as it was last seen
+	size    pty.Winsize // the size last read; Size returns it once the master is closed
 	sending bool
 	typing  bool
 	onSend  func() // nil: no listener; it is called under mu
@@ -37,7 +37,7 @@ type PTY struct {
 // Device identifies a terminal's device file, whatever name it was opened by and in whichever mount
 // namespace.
 type Device struct {
-	Rdev     uint64 // as a process's controlling terminal shows it
+	Rdev     uint64 // equals the controlling terminal in a process's Stat
 	dev, ino uint64
 }
 

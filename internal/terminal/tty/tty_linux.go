@@ -16,7 +16,7 @@ func (p *PTY) InTransit() bool { return readable(p.slave) || readable(p.master) 
 // FIONREAD: it first fetches the bytes that are still on their way from the other end, and it
 // counts an end of file.
 func readable(f *os.File) bool {
-	found := true // if it can't be asked
+	found := true // the result if the terminal can't be asked
 	_ = control(f, func(fd int) error {
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, 0)

@@ -39,13 +39,13 @@ type Typist struct {
 	lost   []*Typing // those that were not typed in full, until Lost
 	closed error     // why nothing is typed any more; nil: it is not closed
 	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when the goroutine that types the queue has ended; nil: there is none
+	ended  chan struct{} // closed when the goroutine that types the queue has ended; nil: it does not run
 }
 
 // A stroke is what was typed last.
 type stroke struct {
-	at   time.Time // when
-	read time.Time // when a program had read it, as far as is known
+	at   time.Time // the time of its Send
+	read time.Time // the time at which a program had read it, as far as is known
 	esc  bool      // it ended with Esc, and a program that reads keys gets it
 }
 
@@ -221,7 +221,7 @@ func (t *Typist) run(ctx context.Context, ended chan<- struct{}) {
 	}
 }
 
-// next returns the first of the queue. If there is none, the goroutine that types must end.
+// next returns the first of the queue. If the queue is empty, the goroutine that types must end.
 func (t *Typist) next() *Typing {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import "time"
 
 // A program that reads in one thread can work in another. The watcher gives a working thread
 // restTimeout to come to rest. After that the program waits only as long as it uses less than
-// workShare of a processor in each evidenceTime. Output counts as that of another thread if it comes
+// workShare of a processor in each evidenceTime. Another thread has printed if output comes
 // more than lagTime after the reader began to read and after the last input. Earlier output can be
 // the reader's own, or the echo.
 const (
@@ -23,13 +23,13 @@ const (
 
 // otherThreads records what the other threads of a program have done while one is blocked in a read.
 type otherThreads struct {
-	pid     int // of the reader
+	pid     int // pid and tid name the reader
 	tid     int
 	ran     bool      // the reader has run, and no scan has been judged since
-	since   time.Time // when the reader was first seen to read
-	last    facts     // of the last scan
-	from    facts     // of the scan from which the program's CPU time counts
-	working time.Time // since when another thread was at work at each scan; zero: it was not
+	since   time.Time // the first scan that saw the reader read
+	last    facts     // the facts at the last scan
+	from    facts     // the facts at the scan from which the program's CPU time counts
+	working time.Time // every scan since then saw another thread at work; zero: the last one did not
 	also    string    // why it does not wait for input alone; empty: it does, as far as is known
 }
 

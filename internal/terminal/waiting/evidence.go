@@ -36,8 +36,8 @@ type Evidence struct {
 
 	pid, tid int
 	program  string
-	also     string // what else can wake it, in words that follow its name; empty: nothing
-	inferred bool   // from the terminal's mode alone; no read was seen
+	also     string // words that follow its name: they say what else can wake it; empty: nothing can
+	inferred bool   // only the terminal's mode shows the wait; no read was seen
 }
 
 // Reads reports whether a program takes input.
@@ -64,9 +64,9 @@ func (e Evidence) By() string {
 	return by
 }
 
-// scanTree is the scan of p, whose processes tree returned just before. A process that was started since can hold
-// the other end of something that the program waits for beside the terminal. The verdict is then
-// uncertain.
+// scanTree scans p, whose processes tree returned just before. If a process was started since, the
+// verdict is uncertain: it can hold the other end of something that the program waits for beside the
+// terminal.
 func scanTree(p *probe, tree func() ([]int, error)) (Evidence, verdict) {
 	ev, v := p.scan()
 	if v != waits {
@@ -88,7 +88,7 @@ const (
 	accepts                  // one does, and something else can wake it as well
 	crowded                  // one does, but another of its threads is at work
 	looping                  // one does, but it wakes by itself after a short time, and perhaps asks again
-	refused                  // one in the foreground can't be inspected, and the terminal's mode is that of a secret
+	refused                  // one in the foreground can't be inspected, and the terminal takes lines without echo
 	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
 	waits                    // one waits for input alone
 )
@@ -99,14 +99,14 @@ func (v verdict) alone() bool { return v == crowded || v == waits }
 // A moment holds the facts about one thread whose system call waits for input. All were true
 // at the same time.
 type moment struct {
-	program   string        // that the thread runs
+	program   string        // the program that the thread runs
 	stopped   bool          // inside the call, by a signal or a debugger
 	reads     bool          // the call is a read
 	mayRead   bool          // the kernel lets it read the source
 	inTransit bool          // input that no program has read, or output that the server has not read
-	also      string        // what else can wake the program, in words that follow its name; empty: nothing
+	also      string        // words that follow the program's name: they say what else can wake it; empty: nothing can
 	working   bool          // another thread of the program is at work
-	timeout   time.Duration // after which the call ends in any case; negative: never
+	timeout   time.Duration // the call ends after it in any case; negative: never
 }
 
 // A rule returns its verdict on a moment, and whether it applies to it.
@@ -126,7 +126,8 @@ func judge(m moment) verdict {
 }
 
 // stoppedReader: a stopped program takes no input. The kernel stops one that reads the terminal in
-// the background, and a debugger any.
+// the background (SIGTTIN, https://man7.org/linux/man-pages/man7/credentials.7.html), and a debugger
+// any.
 func stoppedReader(m moment) (verdict, bool) {
 	if m.stopped && m.reads && !m.mayRead {
 		return stopped, true

@@ -26,8 +26,8 @@ const (
 // facts are those about a job that a scan of its threads does not show.
 type facts struct {
 	now     time.Time
-	printed time.Time     // of its newest output
-	typed   time.Time     // of the newest input
+	printed time.Time     // the time of its newest output
+	typed   time.Time     // the time of the newest input
 	used    time.Duration // CPU time of all of its processes; its differences count
 	all     bool          // they are all known
 
@@ -40,15 +40,15 @@ type facts struct {
 type history struct {
 	enough time.Duration // tests set a shorter time than evidenceTime, which zero stands for
 
-	loop         Evidence     // of the program that was last seen to ask again and again
-	asked        time.Time    // when
-	idle         span         // of the job, since loop was first seen
-	hidden       Evidence     // of the program that was last seen to refuse inspection
-	refused      time.Time    // since when
-	due          time.Time    // when time alone can change the verdict; zero: it can't
-	otherThreads otherThreads // what the reader's program does beside it
+	loop         Evidence     // names the program that was last seen to ask again and again
+	asked        time.Time    // the last scan that saw loop ask
+	idle         span         // begins when loop was first seen, and again when the job has worked
+	hidden       Evidence     // names the program that was last seen to refuse inspection
+	refused      time.Time    // the first scan that saw hidden refuse
+	due          time.Time    // time alone can change the verdict then; zero: it can't
+	otherThreads otherThreads // judges the other threads of the reader's program
 	taker        Evidence     // the program that was last seen to wait for something else as well
-	took         time.Time    // when
+	took         time.Time    // the last scan that saw taker do so
 }
 
 // answered returns the history after input was sent. It keeps what the reader's program does: the

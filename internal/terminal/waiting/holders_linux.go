@@ -14,10 +14,10 @@ import (
 type holder struct {
 	pid           int
 	reads, writes bool
-	master        bool // of a pseudo-terminal
+	master        bool // it holds the master of a pseudo-terminal
 }
 
-// holders are those of all pipes, sockets and terminals of the job, by the link that /proc shows.
+// holders lists the holder of each pipe, socket and terminal of the job, by the link that /proc shows.
 type holders struct {
 	of     map[string][]holder
 	hidden bool // some process hides its open files, so it may hold any end

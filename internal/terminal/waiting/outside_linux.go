@@ -22,9 +22,9 @@ import (
 
 // outside are the processes outside one job that have its terminal open.
 type outside struct {
-	found    []procfs.Process // by the last search
+	found    []procfs.Process // the result of the last search
 	searched time.Time        // the newest traffic before it
-	due      time.Time        // when the next one may be made, which had to be put off; zero: none had
+	due      time.Time        // the earliest time of a search that had to be put off; zero: none had
 }
 
 // pids returns the processes found that have not ended.
@@ -104,7 +104,7 @@ const censusTime = 500 * time.Millisecond
 
 // A census says which processes of the system have which terminals open.
 type census struct {
-	at      time.Time // when it began
+	at      time.Time // its beginning: a file that was opened later can be missing
 	holders map[string][]procfs.Process
 	hidden  bool // some process hides its open files
 }

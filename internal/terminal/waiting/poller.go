@@ -63,9 +63,9 @@ func (p *poller) run() {
 	}
 }
 
-// poll reads the clocks that are due: those of a watcher that sleeps for one tick at each tick,
-// however short it has slept, and the others at the nearest tick. It returns false, and the poller
-// has stopped, if no watcher sleeps.
+// poll reads the clocks that are due: at each tick the clocks of a watcher that sleeps for one
+// tick, however short it has slept, and at the nearest tick the others. It returns false, and the
+// poller has stopped, if no watcher sleeps.
 func (p *poller) poll(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func newProbe(from Source, pids []int) *probe { return &probe{input: inputOf(fro
 // A thread is a thread to scan.
 type thread struct {
 	threads.Thread
-	stat procfs.Stat // of the thread, or of its process before observe
+	stat procfs.Stat // observe reads the thread's entry; before that it is the entry of the process
 }
 
 // scan finds the first of the processes with a thread that waits in a read, poll, select or
@@ -160,7 +160,7 @@ func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	}
 	m.working = e.working
 	m.timeout = w.Timeout
-	if e.terminal { // what is on its way in it can't be seen
+	if e.terminal { // bytes on their way in that terminal can't be seen
 		m.timeout = 0
 	}
 	return m, mode, nil

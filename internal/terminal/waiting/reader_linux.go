@@ -20,7 +20,7 @@ func (c *readerClock) ran() bool {
 	return true
 }
 
-// follow makes the clock that of the thread that ev names.
+// follow makes c follow the thread that ev names.
 func (c *readerClock) follow(ev Evidence) {
 	if c.pid != ev.pid || c.tid != ev.tid {
 		*c = readerClock{pid: ev.pid, tid: ev.tid}

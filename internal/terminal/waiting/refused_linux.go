@@ -1,9 +1,9 @@
 package waiting
 
 // infer is probe.thread for a thread that can't be inspected. The thread is in the foreground, is
-// stopped or has another terminal. If it is in the foreground and the terminal's mode is that of a
-// secret, it may want one: programs set that mode for nothing else. A [history] waits until the
-// terminal has been quiet.
+// stopped or has another terminal. If it is in the foreground and the
+// terminal takes lines without echo, it may want a secret: programs set that mode for nothing else.
+// A [history] waits until the terminal has been quiet.
 func (p *probe) infer(t thread) (Evidence, verdict) {
 	terminal, is := p.input.(terminalInput)
 	if !is || t.stat.Terminal != terminal.device.Rdev || t.stat.State == 'T' {

@@ -53,15 +53,15 @@ type Watcher struct {
 	past   history
 	beyond outside
 	reader readerClock
-	epoch  uint64        // of the Sends, from which past begins
+	epoch  uint64        // the sendEpoch at which past begins
 	pace   time.Duration // between two readings of the clocks
-	slept  time.Time     // when it went to sleep
+	slept  time.Time     // the start of the last sleep
 	tries  int           // scans in a row that were uncertain
 	rested time.Time     // the earliest time of the next scan
 
 	// Guarded by watchers.mu.
-	place int       // in watchers.sleeping, or awake
-	due   time.Time // when to read the clocks next
+	place int       // its index in watchers.sleeping, or awake
+	due   time.Time // the next reading of the clocks
 
 	// Guarded by mu, which also orders the calls of OnChange.
 	mu        sync.Mutex
@@ -70,7 +70,7 @@ type Watcher struct {
 	waiting   bool
 	unsure    bool      // input was sent, and no scan has had a result since
 	printed   time.Time // LastOutput at the last report
-	typed     time.Time // when input was last sent
+	typed     time.Time // the last start or end of a Send
 }
 
 // Kick notifies the watcher that the job has printed. It costs next to nothing and never blocks.
@@ -165,7 +165,7 @@ func (w *Watcher) scan() {
 	epoch, sending := w.sends()
 	printed := w.LastOutput()
 	w.clocks.Moved()
-	ran := w.reader.ran() // after printed was read, and before the scan
+	ran := w.reader.ran() // read between printed and the scan
 	ev, v := w.evidence()
 	if epoch != w.epoch {
 		w.past, w.epoch = w.past.answered(), epoch
@@ -176,7 +176,7 @@ func (w *Watcher) scan() {
 		f.program, _ = procfs.CPUTime(ev.pid) // an error: it is gone, and the next scan shows that
 	}
 	if v == looping {
-		f.printed = w.LastOutput() // after the scan, which has seen the loop since it printed that
+		f.printed = w.LastOutput() // the scan has seen the loop since it printed that
 	}
 	f.typed, f.now = w.lastInput(), time.Now() // last: input that the scan saw came before
 	ev, v = w.past.judge(ev, v, f)

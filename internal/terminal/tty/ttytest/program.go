@@ -24,7 +24,7 @@ import (
 // Patience bounds every wait of a test. A test that reaches it has failed.
 const Patience = polltest.Patience
 
-// Program is a real program on a PTY of its own, with a pump that keeps what it prints.
+// Program is a real program that has a PTY to itself, with a pump that keeps what it prints.
 type Program struct {
 	PTY *tty.PTY
 	PID int
@@ -144,7 +144,7 @@ func (p *Program) Tree() []int {
 	for i := 0; i < len(all); i++ {
 		tasks := fmt.Sprintf("/proc/%d/task/", all[i])
 		threads, _ := os.ReadDir(tasks)
-		for _, thread := range threads { // without filepath.Glob, which lists the files of each thread
+		for _, thread := range threads { // filepath.Glob would list the files of each thread
 			b, _ := os.ReadFile(tasks + thread.Name() + "/children")
 			for _, f := range strings.Fields(string(b)) {
 				pid, _ := strconv.Atoi(f)
