@@ -27,9 +27,9 @@ import (
 
 // The bounds of a search.
 const (
-	maxEntries = 5000 // of directories
+	maxEntries = 5000 // bounds the directory entries that are visited
 	maxTime    = 20 * time.Millisecond
-	maxNames   = 20  // of each kind in a result
+	maxNames   = 20  // bounds the names of each kind in a result
 	batch      = 256 // entries that are read at once
 )
 
@@ -43,7 +43,7 @@ type Files struct {
 
 // A Moment is a time by the clocks of the file systems. No file that is written later is older.
 type Moment struct {
-	coarse time.Time // by the clock that the kernel stamps files with; it lags
+	coarse time.Time // the clock that the kernel stamps files with; it lags
 	fine   time.Time // holds on file systems with fine times only; zero: unknown
 }
 
@@ -77,12 +77,12 @@ func first(names []string) []string {
 // A search is one walk of a directory, breadth first.
 type search struct {
 	from, to, deadline time.Time
-	fine               time.Time // that from is, if the file system has fine times; zero: unknown
+	fine               time.Time // replaces from if the file system has fine times; zero: unknown
 	device             uint64
 	left               int      // entries that can still be visited
-	dirs               []string // to be read
+	dirs               []string // directories that are not read yet
 	made, changed      []string
-	stopped            bool // at a bound
+	stopped            bool // the search has reached a bound
 }
 
 // in searches the directory root.

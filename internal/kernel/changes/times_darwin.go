@@ -9,7 +9,7 @@ import (
 // coarseNow returns the time that the kernel stamps files with.
 func coarseNow() time.Time { return time.Now() }
 
-// fineNow returns no time: that of coarseNow is fine.
+// fineNow returns no time, because the time of coarseNow is fine.
 func fineNow() time.Time { return time.Time{} }
 
 // hasFineTimes is not called: fineNow returns no time.

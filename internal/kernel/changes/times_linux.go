@@ -22,11 +22,12 @@ var stamped struct {
 	fd int // 0: not made yet
 }
 
-// fineNow returns a time that lies after those of all files written before, and not after those of
-// files written later, on file systems with fine times. From Linux 6.13 on the kernel gives such a
-// time to a file if its last one has been read, and no earlier one to any file after that. The first
-// change takes over the last time that was given, the second one gets a new time. Older kernels give
-// files the time of coarseNow. If no file can be made, fineNow returns the zero time.
+// fineNow returns a time that is later than the time of any file written before, and not later than
+// the time of any file written afterwards, on file systems with fine times. From Linux 6.13 on the
+// kernel gives such a time to a file if its last one has been read, and no earlier one to any file
+// after that (https://www.kernel.org/doc/html/latest/filesystems/multigrain-ts.html). The first
+// change takes over the last time that was given, the second one gets a new time. Older kernels
+// give files the time of coarseNow. If no file can be made, fineNow returns the zero time.
 func fineNow() (now time.Time) {
 	stamped.mu.Lock()
 	defer stamped.mu.Unlock()

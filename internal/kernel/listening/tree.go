@@ -18,15 +18,15 @@ import (
 // call that started one waits for that. They are rare afterwards, because waking up costs more than
 // the poll.
 const (
-	pollTime  = 100 * time.Millisecond // from one poll to the next
-	restTime  = time.Second            // the same, when no job is young
+	pollTime  = 100 * time.Millisecond // the time between two polls
+	restTime  = time.Second            // the time between two polls if no job is young
 	youngTime = 5 * time.Second
 )
 
 // A Port is a TCP address on which a process listens.
 type Port struct {
 	Addr    netip.AddrPort
-	Process procfs.Process // that has the socket open; of several the first of its tree
+	Process procfs.Process // the first process of its tree that has the socket open
 }
 
 // A Tree is a tree of processes. Its ports are found for one job at a time.
@@ -35,7 +35,7 @@ type Tree struct {
 
 	// Used by the poller's goroutine.
 	checked uint64              // the poll up to which the descriptors of the tree are known
-	found   map[uint64]foundFor // by the inode of the socket
+	found   map[uint64]foundFor // the key is the inode of the socket
 
 	// Guarded by all.mu.
 	job     int // counts the jobs
@@ -105,7 +105,7 @@ type poller struct {
 	mu         sync.Mutex
 	trees      map[*Tree]bool
 	due        bool        // the next poll must update the trees even if the table is the same
-	timer      *time.Timer // for the next poll; nil: it does not run
+	timer      *time.Timer // starts the next poll; nil: the poller does not run
 	resting    bool        // the next poll comes after restTime, not after pollTime
 	youngUntil time.Time   // a job is young until then
 
@@ -250,7 +250,7 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 	}
 	if search && t.checked < p.newest {
 		found, err := t.search(table)
-		if p.begun(t) { // what was found can be the new job's; the next poll searches again
+		if p.begun(t) { // the new job can have opened what was found; the next poll searches again
 			return
 		}
 		for inode, port := range found {

@@ -48,7 +48,7 @@ const maxClocks = 128
 // Clocks are the CPU clocks of the processes of one tree.
 type Clocks struct {
 	known      []clock
-	used       time.Duration // by all of them, since each was first read
+	used       time.Duration // CPU time of all of them, since each was first read
 	threads    int
 	incomplete bool // some process has no clock, or there was no process
 }

@@ -11,8 +11,9 @@ import (
 // ReadMemory reads memory of a process, as [unix.ProcessVMReadv] does: the buffers local from the
 // places remote, each pair of which has one length. It returns how many bytes it has read.
 //
-// The filters of many containers refuse that system call, although they allow to read the same from
-// a file of /proc. ReadMemory then reads the file, with a system call for each place.
+// The filters of many containers refuse that system call
+// (https://docs.docker.com/engine/security/seccomp/), although they allow to read the same from a
+// file of /proc. ReadMemory then reads the file, with a system call for each place.
 func ReadMemory(pid int, local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
 	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
 	if err != unix.EPERM && err != unix.ENOSYS {

@@ -19,7 +19,7 @@ var ErrGone = errors.New("process has ended")
 type Process struct {
 	PID     int
 	Program string // the kernel's name of it, at most 15 bytes
-	Start   uint64 // in a unit of the kernel's; larger is later
+	Start   uint64 // the kernel's own unit; larger is later
 	Parent  int
 	Group   int
 }
@@ -29,7 +29,7 @@ type Stat struct {
 	Process
 	Session  int
 	Terminal uint64 // device number of the controlling terminal; 0: none
-	State    byte   // as in /proc/PID/stat
+	State    byte   // the letter of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 	Threads  int
 	CPU      time.Duration // including children that have ended and been waited for; 0: unknown
 	Memory   int64         // bytes resident; 0: unknown

@@ -95,7 +95,7 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 		Terminal: uint64(uint32(number(4))), // printed as a signed number
 		exiting:  number(6)&pfExiting != 0,
 		killed:   number(6)&pfSignaled != 0,
-		CPU:      time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, // its own and its children's
+		CPU:      time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, // utime, stime, cutime and cstime
 		Threads:  int(number(17)),
 		Memory:   number(21) * int64(os.Getpagesize()),
 	}

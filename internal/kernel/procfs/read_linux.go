@@ -28,7 +28,7 @@ func readReserved(path string, buf []byte, limit int) ([]byte, error) {
 	fillReserve()
 	b, err := read(path, buf, limit)
 	if exhausted(err) {
-		return readAgain(path, limit) // a function of its own, so that b and err stay off the heap here
+		return readAgain(path, limit) // a separate function, so that b and err stay off the heap here
 	}
 	return b, err
 }
@@ -71,7 +71,7 @@ func read(path string, buf []byte, limit int) ([]byte, error) {
 	}
 }
 
-// errNoProc means that /proc shows no processes, or those of another pid namespace.
+// errNoProc means that /proc shows no processes, or the processes of another pid namespace.
 var errNoProc = errors.New("/proc does not show this system's processes: another mount covers it, or none is there")
 
 // failed is the error of an operation on a file of /proc. A missing file means that its process is

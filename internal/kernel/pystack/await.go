@@ -73,9 +73,9 @@ func (t *Target) top(b []byte, frame uint64, state int8) (addr uint64, waits boo
 	case l.minor == 9: // the address, which is 0 while it is at work; the state says only whether it is
 		addr = wordAt(b, l.stack)
 		return addr, state == 0 && addr != 0
-	case l.minor == 10: // where the stack begins, and how many values it has
+	case l.minor == 10: // stack is the address of the first value, depth the number of values
 		addr = wordAt(b, l.stack) + uint64(8*depth)
-	case l.depth != 0: // how many values it has, with the variables
+	case l.depth != 0: // depth counts the values and the variables
 		addr = frame + uint64(l.locals+8*depth)
 	default:
 		addr = wordAt(b, l.stack)

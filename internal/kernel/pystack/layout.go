@@ -5,45 +5,56 @@ package pystack
 type layout struct {
 	minor int
 
-	// In the runtime: the newest interpreter, and the thread that is the main one. In a version
-	// with mainThread 0, threads are known by their native ids.
-	interpreters, mainThread int
+	// In the runtime, _PyRuntimeState:
+	interpreters int // the newest interpreter
+	mainThread   int // the id of the main thread; 0: this version knows threads by their native ids
 
-	// In an interpreter: the next older one, its number, and its newest thread.
-	nextInterp, interpID, threads int
+	// In an interpreter, PyInterpreterState:
+	nextInterp int // the next older interpreter
+	interpID   int // the interpreter's number
+	threads    int // the newest thread
 
-	// In a thread: the next older one, its id, and its innermost frame. In 3.11 and 3.12 it has a C
-	// frame, and that has the frame at inCFrame.
-	nextThread, threadID, threadFrame int
-	hasCFrame                         bool
-	inCFrame                          int
+	// In a thread, PyThreadState:
+	nextThread  int  // the next older thread
+	threadID    int  // the thread's id
+	threadFrame int  // the innermost frame, or the C frame that has it
+	hasCFrame   bool // threadFrame is a C frame, as in 3.11 and 3.12
+	inCFrame    int  // the frame, from the start of the C frame
 
 	// In a frame, a _PyInterpreterFrame from 3.11 on and a PyFrameObject before:
 	previous  int // the frame that called it
-	frameCode int // its code object
+	frameCode int // the code object that it runs
 	at        int // the instruction that it is at; before 3.11 the number of that
-	locals    int // its variables
-	owner     int // whether it belongs to C code; 0: no frame of this version does
-	entry     int // whether C code called it
-	state     int // whether it is at work
-	stack     int // with depth: how far its stack of values reaches, see top
-	depth     int
-	frameSize int // how many bytes of it a look reads
+	locals    int // the first of its variables
+	owner     int // a byte that says whether it belongs to C code; 0: no frame of this version does
+	entry     int // a byte that says whether C code called it; 0: this version has none
+	state     int // a byte that says whether it is at work
+	stack     int // the stack of values: method top says how each version has stack and depth
+	depth     int // the number of values
+	frameSize int // no offset: the number of bytes of a frame that a look reads
 
-	// In a code object. Its instructions begin at instructions; 0: they are an object of their own.
-	filename, name, firstLine, lines, instructions int
+	// In a code object, PyCodeObject:
+	filename     int // co_filename
+	name         int // co_name
+	firstLine    int // co_firstlineno
+	lines        int // co_lnotab in 3.9, co_linetable later
+	instructions int // the first instruction; 0: a separate object holds the instructions
 
-	// In a generator or coroutine: its frame, and its state. 3.10 has only the frame's. If the state
-	// is waiting, it waits at an await. What it awaits is then so many bytes under the top of its
-	// stack of values.
-	genFrame, genState int
-	waiting            int8
-	under              int
+	// In a generator or coroutine, PyGenObject:
+	genFrame int  // the frame, or before 3.11 the address of the frame
+	genState int  // a byte for its state; 0: this version has only the state of the frame
+	waiting  int8 // no offset: the state of one that waits at an await
+	under    int  // no offset: what it awaits lies this many bytes under the top of its stack of values
 
-	// In an object its type, in an object of variable size its size, in bytes its data. In a str
-	// its length, its state, in the state the bit where the kind begins, and the sizes of what is
-	// in front of ASCII and of other characters.
-	typeAt, sizeAt, bytesAt, lengthAt, stateAt, kindBit, ascii, compact int
+	// In objects of several types:
+	typeAt   int // the type of any object
+	sizeAt   int // the size of an object of variable size
+	bytesAt  int // the data of a bytes
+	lengthAt int // the length of a str
+	stateAt  int // the state of a str
+	kindBit  int // no offset: the bit of the state where the kind of characters begins
+	ascii    int // the characters of a str that is ASCII
+	compact  int // the characters of any other str
 }
 
 // layouts are the layouts of the versions that do not say theirs. A C program that includes the

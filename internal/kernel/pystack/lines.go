@@ -28,8 +28,8 @@ func incrementLine(table []byte, first, at int) int {
 	return max(0, line)
 }
 
-// rangeLine reads co_linetable of 3.10: pairs of the length of a range and the increment of the
-// line at its start. The increment -128 stands for none.
+// rangeLine reads co_linetable of 3.10 (https://peps.python.org/pep-0626/): pairs of the length of
+// a range and the increment of the line at its start. The increment -128 stands for none.
 func rangeLine(table []byte, first, at int) int {
 	const none = -128
 	line, end := first, 0
@@ -51,13 +51,14 @@ type Span struct{ Line, Column, EndLine, EndColumn int }
 // The kinds of entries of co_linetable of 3.11 and newer. Kinds below oneLine have one more byte, of
 // columns; from oneLine to noColumns two.
 const (
-	oneLine   = 10 // to 12: the increment of the line is the kind minus this
+	oneLine   = 10 // the kinds 10 to 12: the increment of the line is the kind minus oneLine
 	noColumns = 13 // an increment follows
 	long      = 14 // an increment and three numbers follow; 15 has no line
 )
 
 // location reads co_linetable of 3.11 and newer: entries that begin with a byte whose highest bit is
-// set, with a kind and a number of instructions.
+// set, with a kind and a number of instructions. See
+// https://github.com/python/cpython/blob/3.11/Objects/locations.md.
 func location(table []byte, first, at int) (line int, span Span) {
 	line, end := first, 0
 	for len(table) > 0 {

@@ -62,7 +62,8 @@ func activity(pid int) (ran time.Duration, switches int, runs, stopped bool) {
 var probe = [1]byte{1}
 
 // Available returns why no look can work on this system, or nil. A look needs the right to trace a
-// child, which a container's rules or Yama can deny.
+// child, which a container's rules or Yama
+// (https://www.kernel.org/doc/html/latest/admin-guide/LSM/Yama.html) can deny.
 func Available() error {
 	var b [1]byte
 	if err := process(os.Getpid()).read([]span{{uint64(uintptr(unsafe.Pointer(&probe))), b[:]}}); err != nil {

@@ -10,7 +10,7 @@ const cookie = "xdebugpy"
 
 // words says which word of _Py_DebugOffsets has which offset. The header of the version lists them.
 type words struct {
-	count int // of the words up to the last one that a look needs
+	count int // number of the words up to the last one that a look needs
 
 	interpreters, interpID, nextInterp, threads int
 	nextThread, threadFrame, native             int
@@ -53,8 +53,8 @@ var wordsOf = map[int]words{
 
 // What an offset can be. A larger one is a defect, or comes from a hostile program.
 const (
-	farMax  = 1 << 20 // in the runtime and in an interpreter
-	nearMax = 2048    // in everything else
+	farMax  = 1 << 20 // bounds offsets in the runtime and in an interpreter
+	nearMax = 2048    // bounds all other offsets
 )
 
 // readLayout returns the layout of the interpreter whose runtime is at an address, if it is of the

@@ -70,7 +70,7 @@ func parseMapping(line string) (begin uint64, file string, ok bool) {
 }
 
 // runtimeIn returns the address of the runtime in a program or library that is mapped from begin
-// on. It has a section of its own, and in 3.9 only a symbol.
+// on. It has a separate section, and in 3.9 only a symbol.
 func runtimeIn(name string, begin uint64) (uint64, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would block
 	if err != nil {

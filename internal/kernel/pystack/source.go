@@ -27,22 +27,25 @@ const (
 
 // Sources are the texts that a stack may show lines of.
 type Sources struct {
-	Code func(file string) (text string, ok bool) // of what has no file
-	Dirs []string                                 // absolute; files below them are read, and relative names begin in the first
+	// Code returns the text of code that has no file.
+	Code func(file string) (text string, ok bool)
+
+	// Dirs are absolute paths. Files below them are read, and relative names begin in the first.
+	Dirs []string
 
 	// A file that has changed since is not what runs, nor is one that Python has imported as it was
 	// before: their lines are not shown.
 	Since time.Time // zero: always
-	Tag   string    // of the interpreter's cached modules, such as cpython-311; empty: unknown
+	Tag   string    // cache_tag of the interpreter, such as cpython-311; empty: unknown
 }
 
-// Lines returns the source line of each frame, without its indentation; empty: there is none to
+// Lines returns the source line of each frame, without its indentation, or "" if it has no line to
 // show.
 func (s Sources) Lines(frames []Frame) []string {
 	texts := make(map[string][]byte)
 	lines := make([]string, len(frames))
 	room := filesMax
-	for i := len(frames) - 1; i >= 0; i-- { // from the innermost one, in case there is not room for all
+	for i := len(frames) - 1; i >= 0; i-- { // innermost first, in case there is not room for all
 		file := frames[i].File
 		text, known := texts[file]
 		if !known {
@@ -156,7 +159,7 @@ func (s Sources) text(file string, room int) (text []byte, read int) {
 	if err != nil || json.Unmarshal(raw, &book) != nil || n < 1 || n > len(book.Cells) {
 		return nil, len(raw)
 	}
-	source, _ := book.Cells[n-1].Source.([]any) // its lines, or one text
+	source, _ := book.Cells[n-1].Source.([]any) // Source is a list of lines, or one text
 	for _, line := range append(source, book.Cells[n-1].Source) {
 		if line, ok := line.(string); ok {
 			text = append(text, line...)
@@ -226,7 +229,8 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 }
 
 // importedBefore reports whether Python last imported a module before its file was changed. Its
-// cache begins with a magic number, flags, and the time and size of the file then.
+// cache begins with a magic number, flags, and the time and size of the file then: see
+// https://peps.python.org/pep-0552/.
 func (s Sources) importedBefore(root *os.Root, name string, st fs.FileInfo) bool {
 	module, ok := strings.CutSuffix(filepath.Base(name), ".py")
 	if !ok || s.Tag == "" {

@@ -22,15 +22,15 @@ type Socket struct {
 	State         uint8
 	Local, Remote netip.AddrPort
 	Inode         uint32 // 0: no process has it open
-	User          uint32 // if a process has it open
+	User          uint32 // the owner, known if a process has it open
 	Unsent        uint32 // bytes that the other end has not acknowledged, if it is connected
 }
 
 // TCP returns the sockets of our network namespace that are in one of the states, of one address
-// family. The
-// kernel lists those that listen without going through the connections, which /proc/net/tcp does:
-// 20 µs and not 1 ms. A list of the connections takes 0.2 ms or more, by the size of the kernel's
-// table. TCP fails with [errors.ErrUnsupported] if the kernel does not list sockets in this way.
+// family. Over https://man7.org/linux/man-pages/man7/sock_diag.7.html the kernel lists listening
+// sockets without going through the connections, which /proc/net/tcp does: 20 µs and not 1 ms. A
+// list of the connections takes 0.2 ms or more, by the size of the kernel's table. TCP fails with
+// [errors.ErrUnsupported] if the kernel does not list sockets in this way.
 func TCP(family byte, states ...uint8) ([]Socket, error) {
 	request := tcpRequest(family)
 	var mask uint32
@@ -55,13 +55,13 @@ func TCP(family byte, states ...uint8) ([]Socket, error) {
 }
 
 // Connection returns the end of a TCP connection that has the address local. It fails with ENOENT
-// if there is none, and with [errors.ErrUnsupported] if the kernel does not show it.
+// if the kernel finds no such end, and with [errors.ErrUnsupported] if the kernel does not show it.
 func Connection(local, remote netip.AddrPort) (Socket, error) {
 	request := tcpRequest(unix.AF_INET)
 	if local.Addr().Is6() {
 		request[0] = unix.AF_INET6
 	}
-	binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // in any state
+	binary.NativeEndian.PutUint32(request[4:], ^uint32(0)) // sockets in any state
 	binary.BigEndian.PutUint16(request[8:], local.Port())
 	binary.BigEndian.PutUint16(request[10:], remote.Port())
 	copy(request[12:28], local.Addr().AsSlice())

@@ -10,16 +10,16 @@ import (
 type UnixSocket struct {
 	State uint8  // has the numbers of TCP states
 	Peer  uint32 // the inode of the other end; 0: it has none, or has not been accepted
-	Path  string // to which it was bound, as the process named it; empty: none, or an abstract name
+	Path  string // the address, as the process named it; empty: not bound, or an abstract name
 }
 
-// Unix returns the Unix socket with an inode. It fails with ENOENT if there is none in our network
-// namespace.
+// Unix returns the Unix socket with an inode. It fails with ENOENT if our network namespace has no
+// such socket.
 func Unix(inode uint32) (s UnixSocket, err error) {
 	const showNameAndPeer = 1 | 4  // UDIAG_SHOW_NAME, UDIAG_SHOW_PEER
 	request := make([]byte, 0, 24) // struct unix_diag_req
 	request = append(request, unix.AF_UNIX, 0, 0, 0)
-	for _, field := range []uint32{^uint32(0), inode, showNameAndPeer, ^uint32(0), ^uint32(0)} { // in any state; no cookie
+	for _, field := range []uint32{^uint32(0), inode, showNameAndPeer, ^uint32(0), ^uint32(0)} { // any state, no cookie
 		request = binary.NativeEndian.AppendUint32(request, field)
 	}
 	answers, err := query(request, false)

@@ -47,10 +47,11 @@ func (t Thread) BlockedIn() (Call, error) {
 }
 
 // resumed returns the call of a thread that is shown to be in restart_syscall, by which the kernel
-// resumes a call after a stop (SIGSTOP, ^Z, a debugger, a frozen container). The arguments are
-// still those of that call. The kernel resumes only poll, and calls that wait for a time, in this
-// way; it shows all others as they were. The name of the kernel's function in which the thread
-// sleeps distinguishes them. If the kernel keeps it secret, the call remains restart_syscall.
+// resumes a call after a stop (SIGSTOP, ^Z, a debugger, a frozen container): see
+// https://man7.org/linux/man-pages/man2/restart_syscall.2.html. The kernel still shows that call's
+// arguments. It resumes only poll, and calls that wait for a time, in this way; it shows all others
+// as they were. The name of the kernel's function in which the thread sleeps distinguishes them. If
+// the kernel keeps it secret, the call remains restart_syscall.
 func (t Thread) resumed(c Call) (number int, err error) {
 	var buf [128]byte
 	in, err := procfs.ReadStart(t.file("wchan"), buf[:]) // "poll_schedule_timeout.constprop.0", "futex_do_wait", or "0"
@@ -84,9 +85,9 @@ func (t Thread) shownCall() (Call, error) {
 	return c, nil
 }
 
-// parseCall reads a syscall file: number, arguments, stack pointer and program counter, such as "0
-// 0x3 0x7ffd… …". It reports false for "running", "-1 …", and the low stack pointer of a 32-bit
-// program.
+// parseCall reads a syscall file (https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html):
+// number, arguments, stack pointer and program counter, such as "0 0x3 0x7ffd… …". It reports false
+// for "running", "-1 …", and the low stack pointer of a 32-bit program.
 func parseCall(b []byte) (c Call, ok bool) {
 	f := bytes.Fields(b)
 	if len(f) < 2+len(c.args) {
@@ -108,15 +109,19 @@ func parseCall(b []byte) (c Call, ok bool) {
 // A Member is a descriptor that a thread waits for.
 type Member struct {
 	FD    int
-	Input bool   // for something to read
-	inode uint64 // of an epoll set's member, because its descriptor may be closed or another file's by now; else 0
+	Input bool // the thread waits for something to read
+
+	// inode is the file's, if the member is from an epoll set, and otherwise 0. A set keeps a file
+	// whose descriptor has been closed, and the number can be another file's by now: see
+	// https://man7.org/linux/man-pages/man7/epoll.7.html.
+	inode uint64
 }
 
 // A Wait is a call that ends with an event of a descriptor.
 type Wait struct {
 	Members []Member
 	Read    bool          // it is a read of its one member
-	Timeout time.Duration // after which it ends in any case; negative: never
+	Timeout time.Duration // it ends after this time in any case; negative: never
 }
 
 // inputEvents are those by which poll and epoll ask for input: POLLIN and POLLRDNORM.
@@ -270,7 +275,7 @@ func timerField(b []byte, name string) (time.Duration, error) {
 func milliseconds(arg uint64) time.Duration { return time.Duration(int32(arg)) * time.Millisecond }
 
 // timespec reads a timeout from the memory of the thread's process: seconds, followed by a number
-// of units. It returns -1 if there is none.
+// of units. It returns -1 if the address is 0, which means no timeout.
 func (t Thread) timespec(address uint64, unit time.Duration) (time.Duration, error) {
 	if address == 0 {
 		return -1, nil

@@ -15,7 +15,7 @@ import (
 // Sockets finds the other ends of sockets. It reads the kernel's lists of TCP sockets at most once,
 // so it is for one scan. The zero Sockets is ready to use.
 type Sockets struct {
-	tcp map[string]*peers // by network namespace
+	tcp map[string]*peers // the key is the network namespace
 }
 
 // peers are the TCP sockets that are connected or listen, as far as they have been read, of one
@@ -119,7 +119,7 @@ func netNamespace(pid int) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// read adds the sockets of the next family. The kernel lists those of our own namespace;
+// read adds the sockets of the next family. The kernel lists the sockets of our own namespace;
 // sandboxes in which it does not, and other namespaces, have a table of all sockets.
 func (ps *peers) read(pid int, namespace string) error {
 	family := families[ps.families]

@@ -11,7 +11,7 @@ import (
 )
 
 // terminalMajor is the major device number of the slaves of pseudo-terminals. The minor number is
-// that of the terminal, as in /dev/pts/7.
+// the terminal's, as in /dev/pts/7.
 const terminalMajor = 136
 
 // A TerminalEnd is one of the two ends of a pseudo-terminal.
