@@ -8,7 +8,8 @@ import (
 // cookie begins the runtime of 3.13 and newer, and of no older version.
 const cookie = "xdebugpy"
 
-// words says which word of _Py_DebugOffsets has which offset. The header of the version lists them.
+// words says which word of _Py_DebugOffsets has which offset. Each version lists them in its header
+// pycore_debug_offsets.h, or pycore_runtime.h in 3.13: see https://peps.python.org/pep-0768/.
 type words struct {
 	count int // number of the words up to the last one that a look needs
 
