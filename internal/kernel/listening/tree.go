@@ -143,8 +143,8 @@ func (p *poller) schedule() bool {
 	return true
 }
 
-// A turn is a tree with its job, as they were when a poll began.
-type turn struct {
+// A snapshot is a tree with its job, as they were when a poll began.
+type snapshot struct {
 	*Tree
 	last    int          // the newest job
 	job     int          // the same, while it runs; else 0
@@ -160,16 +160,16 @@ func (p *poller) poll() {
 		p.forgetAll()
 		return
 	case err != nil: // the next poll tries again
-		p.drop(p.turns(false))
+		p.drop(p.snapshots(false))
 		p.setDue()
 		return
 	}
 	changed := p.note(table)
 	begin := time.Now()
 	search := begin.After(p.nextSearch)
-	turns := p.turns(changed)
+	snapshots := p.snapshots(changed)
 	late := false
-	for _, t := range turns {
+	for _, t := range snapshots {
 		p.update(t, table, search)
 		late = late || t.checked < p.newest
 	}
@@ -179,7 +179,7 @@ func (p *poller) poll() {
 	if late {
 		p.setDue()
 	}
-	p.drop(turns)
+	p.drop(snapshots)
 }
 
 // forgetAll forgets all trees: this system shows no listeners.
@@ -209,8 +209,8 @@ func (p *poller) setDue() {
 	p.due = true
 }
 
-// turns returns the turns of all trees, or none if nothing has changed and none is due.
-func (p *poller) turns(changed bool) (turns []turn) {
+// snapshots returns the snapshots of all trees, or none if nothing has changed and none is due.
+func (p *poller) snapshots(changed bool) (snapshots []snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !changed && !p.due {
@@ -218,20 +218,20 @@ func (p *poller) turns(changed bool) (turns []turn) {
 	}
 	p.due = false
 	for t := range p.trees {
-		now := turn{Tree: t, last: t.job, report: t.report, earlier: t.earlier}
+		now := snapshot{Tree: t, last: t.job, report: t.report, earlier: t.earlier}
 		if t.report != nil {
 			now.job = t.job
 		}
-		turns = append(turns, now)
+		snapshots = append(snapshots, now)
 	}
-	return turns
+	return snapshots
 }
 
 // drop forgets the trees that had no job during the poll and have none now.
-func (p *poller) drop(turns []turn) {
+func (p *poller) drop(snapshots []snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range turns {
+	for _, t := range snapshots {
 		if t.report == nil && t.Tree.report == nil {
 			delete(p.trees, t.Tree)
 		}
@@ -240,7 +240,7 @@ func (p *poller) drop(turns []turn) {
 
 // update updates what is known of a tree from the table, and reports a change. If search is set and
 // a socket is newer than the tree's last search, update searches the tree's descriptors.
-func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
+func (p *poller) update(t snapshot, table map[uint64]netip.AddrPort, search bool) {
 	changed := false
 	for inode, f := range t.found {
 		if _, ok := table[inode]; !ok {
@@ -274,14 +274,14 @@ func (p *poller) update(t turn, table map[uint64]netip.AddrPort, search bool) {
 }
 
 // begun reports whether a job of the tree has begun since the poll did.
-func (p *poller) begun(t turn) bool {
+func (p *poller) begun(t snapshot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return t.Tree.job != t.last
 }
 
-// ports returns what was found for the job of the turn.
-func (t turn) ports() (ports []Port) {
+// ports returns what was found for the job of the snapshot.
+func (t snapshot) ports() (ports []Port) {
 	for _, f := range t.found {
 		if f.job == t.job {
 			ports = append(ports, f.Port)
