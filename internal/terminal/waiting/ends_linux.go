@@ -38,7 +38,7 @@ func newEnds(p *probe, program int) *ends {
 // otherWake returns what lets the program continue without input, in words that follow its name, or
 // nothing.
 func (e *ends) otherWake(t thread, w threads.Wait) (why string, err error) {
-	if why, err = e.live(t, w.Members); why != "" || err != nil {
+	if why, err = e.membersLive(t, w.Members); why != "" || err != nil {
 		return why, err
 	}
 	if why, err = e.otherThreadsActive(t, w.Read); why != "" || err != nil {
@@ -105,9 +105,9 @@ func (e *ends) ran(pid int) bool {
 	return err != nil || !known || now != before
 }
 
-// live returns what is live among the members that the thread waits for, in words that follow "the
-// program", or nothing if none is. Input is not.
-func (e *ends) live(t thread, members []threads.Member) (why string, err error) {
+// membersLive returns what is live among the members that the thread waits for, in words that
+// follow "the program", or nothing if none is. Input is not.
+func (e *ends) membersLive(t thread, members []threads.Member) (why string, err error) {
 	for _, m := range members {
 		is, err := e.probe.isSource(t, m)
 		if err != nil {
@@ -126,8 +126,8 @@ func (e *ends) live(t thread, members []threads.Member) (why string, err error) 
 	return "", nil
 }
 
-// writtenByOthers is live for the pipe that is the standard input. Its only writer should be the
-// server.
+// writtenByOthers is membersLive for the pipe that is the standard input. Its only writer should be
+// the server.
 func (e *ends) writtenByOthers(link string) (why string, err error) {
 	writers, more, err := e.holders(link, func(h holder) bool { return h.writes })
 	switch {
@@ -142,7 +142,7 @@ func (e *ends) writtenByOthers(link string) (why string, err error) {
 // internal are the descriptors by which a program notifies itself.
 var internal = []string{"anon_inode:[eventfd]", "anon_inode:[signalfd]"}
 
-// memberLive is live for one member that is not the source.
+// memberLive is membersLive for one member that is not the source.
 func (e *ends) memberLive(t thread, m threads.Member) (why string, err error) {
 	link, err := t.LinkOf(m)
 	if err != nil {
@@ -339,8 +339,8 @@ func (e *ends) noNewChild(pid, tasks int) error {
 	return threads.UnlessHidden(err)
 }
 
-// othersWork names a process of the job other than the program that can continue by itself, as live
-// does. A program that wakes by itself can look at what that process does.
+// othersWork names a process of the job other than the program that can continue by itself, as
+// membersLive does. A program that wakes by itself can look at what that process does.
 func (e *ends) othersWork() (why string, err error) {
 	for _, pid := range e.probe.pids {
 		if rests, err := e.rests(pid); err != nil {
@@ -370,14 +370,14 @@ func (e *ends) threadRests(t thread) (bool, error) {
 	if err != nil || brief(w.Timeout) {
 		return false, threads.UnlessHidden(err)
 	}
-	why, err := e.live(t, w.Members)
+	why, err := e.membersLive(t, w.Members)
 	return why == "", err
 }
 
 // otherThreadsActive returns what other threads than t do that keeps the program running without
-// input, as live does. If t is blocked in a read, only threads count that wait for something live,
-// because nothing else wakes the read. If t waits for several things, every thread counts that is
-// not idle, because it can wake t.
+// input, as membersLive does. If t is blocked in a read, only threads count that wait for something
+// live, because nothing else wakes the read. If t waits for several things, every thread counts
+// that is not idle, because it can wake t.
 func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
 	tids, err := procfs.Threads(t.PID)
 	if err != nil {
@@ -389,15 +389,15 @@ func (e *ends) otherThreadsActive(t thread, read bool) (why string, err error) {
 		}
 		other := t
 		other.TID = tid
-		if why, err := e.active(other, read); why != "" || err != nil {
+		if why, err := e.otherThreadActive(other, read); why != "" || err != nil {
 			return why, err
 		}
 	}
 	return "", nil
 }
 
-// active is otherThreadsActive for one other thread.
-func (e *ends) active(other thread, read bool) (why string, err error) {
+// otherThreadActive is otherThreadsActive for one other thread.
+func (e *ends) otherThreadActive(other thread, read bool) (why string, err error) {
 	c, err := other.BlockedIn()
 	if err != nil {
 		if threads.Hidden(err) && !other.Ended() {
@@ -415,7 +415,7 @@ func (e *ends) active(other thread, read bool) (why string, err error) {
 	w, err := other.WaitOf(c)
 	switch {
 	case err == nil:
-		return e.live(other, w.Members)
+		return e.membersLive(other, w.Members)
 	case !threads.Hidden(err) || read:
 		return "", threads.UnlessHidden(err)
 	case c.AwaitsChild():
