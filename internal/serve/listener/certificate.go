@@ -57,14 +57,14 @@ func load(certFile, keyFile string) (tls.Certificate, error) {
 }
 
 // readKey returns the content of a file that only its user can use. A group may read a file of root:
-// it is how a system gives keys to services. The file may be a link, as those of renewed keys are.
+// it is how a system gives keys to services. The file may be a link: tools that renew keys make links.
 func readKey(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	info, err := file.Stat() // of the opened file: another may take its place
+	info, err := file.Stat() // not os.Stat: another file may take the place of the opened one
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@
 // that it shows.
 //
 // A Unix socket has mode 0600 and is removed when its listener closes. A socket that a killed
-// server left is replaced; that of a server that runs is an error. Of several servers that start at
+// server left is replaced; the socket of a running server is an error. Of several servers that start at
 // the same path at once, one gets it.
 //
 // Begin with [Listen] and [Load]; [OwnPeer] says which user has connected. The package knows no

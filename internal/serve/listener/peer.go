@@ -18,7 +18,7 @@ import (
 // loopback or a Unix socket.
 func OwnPeer(c net.Conn) error {
 	for {
-		under, ok := c.(interface{ NetConn() net.Conn }) // such as that of TLS
+		under, ok := c.(interface{ NetConn() net.Conn }) // a *tls.Conn has the method
 		if !ok {
 			break
 		}

@@ -29,7 +29,8 @@ func unixUser(c *net.UnixConn) (uid int, err error) {
 }
 
 // tcpUser returns the user of the socket that has the address own and is connected to other. It
-// asks for that one socket; kernels and sandboxes without sock_diag have a table to search.
+// asks for that one socket; kernels and sandboxes without sock_diag have a table to search. See
+// https://man7.org/linux/man-pages/man7/sock_diag.7.html.
 func tcpUser(own, other netip.AddrPort) (uid int, err error) {
 	own, other = plain(own), plain(other)
 	uid, err = askForUser(own, other)
@@ -48,7 +49,8 @@ func plain(a netip.AddrPort) netip.AddrPort {
 func askForUser(own, other netip.AddrPort) (uid int, err error) {
 	s, err := sockdiag.Connection(own, other)
 	switch {
-	case err == unix.ENOENT || err == nil && s.Inode == 0: // whose user reads as root
+	// The kernel reports root as the user of a socket without an inode.
+	case err == unix.ENOENT || err == nil && s.Inode == 0:
 		return 0, errGone
 	case err != nil:
 		return 0, err

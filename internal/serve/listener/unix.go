@@ -42,7 +42,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	made, err := os.Lstat(path)
-	if err == nil && made.Mode().Perm() != 0o600 { // on a system where makePrivate does nothing
+	if err == nil && made.Mode().Perm() != 0o600 { // makePrivate does nothing on some systems
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A Log receives a line of JSON for each request. [Open] and [NewLog] make one.
 type Log struct {
-	path string // "": it has no file of its own
+	path string // "" if the log has no file
 	log  *slog.Logger
 
 	// Guarded by mu.

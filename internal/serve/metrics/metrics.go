@@ -14,15 +14,15 @@ import (
 
 // Counts are what the jobs and sessions of all tenants add up to.
 type Counts struct {
-	Jobs     map[string]int   // that have not ended, by status
-	Ended    map[string]int64 // since the start of the server, by status
-	Sessions int              // of Python
+	Jobs     map[string]int   // jobs that have not ended, by status
+	Ended    map[string]int64 // jobs that have ended since the start of the server, by status
+	Sessions int              // Python sessions
 	Output   int64            // bytes that jobs have written since the start of the server
 
-	Connections int // those known to be a caller's
-	Strangers   int // connections that are not
-	Calls       int // in flight
-	MCPSessions int // those of the older era
+	Connections int // connections known to be a caller's
+	Strangers   int // all other connections
+	Calls       int // calls in flight
+	MCPSessions int // MCP sessions, which only the older era has
 }
 
 // Metrics count requests. [New] makes one.

@@ -25,7 +25,7 @@ func ownProcess() process {
 	if dir, err := os.Open("/dev/fd"); err == nil {
 		names, _ := dir.Readdirnames(-1)
 		dir.Close()
-		p.descriptors = uint64(max(0, len(names)-1)) // without that of the directory
+		p.descriptors = uint64(max(0, len(names)-1)) // dir itself is not counted
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {

@@ -5,17 +5,17 @@ import "time"
 // A Request is one request of a client that has been answered or given up, or a further call of a
 // request with several.
 type Request struct {
-	Time     time.Time // when it began
+	Time     time.Time // the start of the request
 	Duration time.Duration
 	Tenant   string // "" if it was refused before the caller was known
-	Era      string // of the protocol; "" if it is not a request of the protocol
-	Method   string // of the protocol, such as tools/call, or of HTTP, such as GET
-	Path     string // of HTTP, such as /mcp, or /files/ for all below it; "" if the server serves no such one
-	Tool     string // that was called; "" if the server has no such tool
+	Era      string // the era of MCP; "" if the request is not one of MCP
+	Method   string // the method of MCP, such as tools/call, or of HTTP, such as GET
+	Path     string // the path served, such as /mcp, or /files/ for all below it; "" if the server serves no such path
+	Tool     string // the tool called; "" if the server has no such tool
 	Job      string // the id of the job that the reply is about, or ""
-	Status   int    // of HTTP
+	Status   int    // the HTTP status
 	Result   Result
-	Bytes    int64 // of the answer
+	Bytes    int64 // the size of the answer
 }
 
 // A Result says how a request went.
@@ -23,8 +23,8 @@ type Result string
 
 const (
 	OK        Result = "ok"
-	Error     Result = "error"     // of a tool, or of the protocol
-	Refused   Result = "refused"   // by its status of HTTP
+	Error     Result = "error"     // the tool failed, or the answer is an error of MCP
+	Refused   Result = "refused"   // the HTTP status refuses the request
 	Closed    Result = "closed"    // the client left before the answer
-	Cancelled Result = "cancelled" // by the client, which waits for no answer
+	Cancelled Result = "cancelled" // the client cancelled the call and waits for no answer
 )

@@ -6,8 +6,8 @@
 //
 //	tenant sha256-of-token [workspace]
 //
-// Empty lines and lines that begin with # are comments. A tenant can have several tokens, each on a
-// line of its own.
+// Empty lines and lines that begin with # are comments. A tenant can have several tokens, one
+// a line.
 //
 // Rules
 //   - The file holds hashes only, and no token is ever logged or part of an error.

@@ -27,12 +27,12 @@ type File struct {
 
 	mu         sync.RWMutex
 	entries    []entry
-	workspaces map[string]string // of each tenant since the start, by name
+	workspaces map[string]string // the workspace of every tenant since the start, by name
 }
 
 // Rules are what the server allows beyond the format of the file.
 type Rules struct {
-	Workspace string // absolute; a tenant without a workspace of its own gets the directory of its name below it
+	Workspace string // absolute; a tenant without a workspace in the file gets the directory of its name below it
 	Single    bool   // more than one tenant is an error, ErrManyTenants
 }
 

@@ -59,7 +59,7 @@ func named(entries []entry) (map[string]string, error) {
 // apart returns an error if two tenants share a directory.
 func apart(workspaces map[string]string) error {
 	tenants := slices.Sorted(maps.Keys(workspaces))
-	folded := make(map[string]string) // by the name in lower case
+	folded := make(map[string]string) // tenants by their names in lower case
 	places := make(map[string]string) // tenants by where their workspaces are
 	for _, tenant := range tenants {
 		other, taken := folded[strings.ToLower(tenant)]
