@@ -9,7 +9,7 @@
 // tolerant of the ways that have one meaning only:
 //
 //   - An optional parameter is not set if its value is null, a blank ("", [], {}), or what
-//     the table of parameters names besides: 0 if that has no meaning of its own. A required
+//     the table of parameters names besides: 0 if 0 means nothing else. A required
 //     parameter keeps its blanks and its errors. So do the elements of a list and the values of env.
 //   - A text is taken for the value that it stands for if the parameter has another type, and for
 //     the only element of a list of strings. A parameter that is a string stays as it is.

@@ -17,9 +17,9 @@ import (
 )
 
 // KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
-// text. One that looks like a name and is none is a mistake, and so are words alone: typed, the
-// name of a key that there is not would be a command to some programs. The error shows nothing of
-// secret keys.
+// text. A text that looks like the name of a key but names no key is a mistake, and so are words
+// alone: typed, such a name would be a command to some programs. The error shows nothing of secret
+// keys.
 func (a *Args) KeySequence() (keys.Sequence, error) {
 	var all keys.Sequence
 	pressed, word := false, -1 // whether there is a key; the first word

@@ -17,17 +17,17 @@ import (
 const (
 	MaxText    = 45_000            // characters of a reply; clients put longer replies into a file
 	MaxList    = 200               // jobs of a list
-	maxNames   = 1000              // of variables
-	maxKeys    = 1000              // of one call
+	maxNames   = 1000              // the variables of one call
+	maxKeys    = 1000              // the keys that one call sends
 	maxSide    = 1000              // rows and columns of a terminal
 	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
-	maxSeconds = 366 * 24 * 3600   // of a timeout
+	maxSeconds = 366 * 24 * 3600   // the longest timeout
 	minQuiet   = 100 * time.Millisecond
 )
 
 // or returns the parameter with a value that means "not set". Clients that can't leave a parameter
 // out must have such a value in its own type: OpenAI's strict mode lets a model give a number only a
-// number, and an enum only one of its members. It is 0 if that has no meaning of its own. A blank
+// number, and an enum only one of its members. That value is 0 if 0 means nothing else. A blank
 // can't be the member of an enum, because Gemini refuses the schema.
 func (p *parameter) or(unset string) *parameter {
 	p.unset = unset
@@ -54,7 +54,7 @@ func schemaOf(typ, about string) map[string]any {
 
 // valueTypes returns the schemas of a JSON value whose arrays are nested up to a depth. mcp-use 1.7.1
 // converts a value to the first type that can hold it, so integer stands before number. It refuses
-// what no schema names, and a schema that refers to itself is none that Gemini accepts.
+// what no schema names, and Gemini accepts no schema that refers to itself.
 func valueTypes(depth int) []map[string]any {
 	all := []map[string]any{{"type": "string"}, {"type": "integer"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"}, {"type": "null"}}
 	if depth > 0 {

@@ -26,9 +26,9 @@ type parameter struct {
 
 // A valueType is the type of the value of a parameter. The zero value is any type.
 type valueType struct {
-	name   string // in schemas
-	found  string // in a mistake, as the type of the value that a call gives; see jsonType
-	wanted string // in a mistake, as the type that the parameter has
+	name   string // the name in schemas
+	found  string // the name that a mistake uses for the type of the given value; see jsonType
+	wanted string // the name that a mistake uses for the type of the parameter
 }
 
 var (
@@ -254,7 +254,7 @@ func (p *parameter) isUnset(value json.RawMessage) bool {
 		return true
 	case '"':
 		if p.valueType == aString && p.unset == "" {
-			return len(value) == len(`""`) // without a copy of the text, which can be long
+			return len(value) == len(`""`) // the text can be long, so it is not copied
 		}
 		s, _ := rawjson.String(value)
 		if p.valueType != aString {

@@ -24,12 +24,12 @@ var ErrTool = errors.New("tool error")
 // A Client is one connection to a server. New and NewHTTP make one.
 type Client struct {
 	carrier
-	version string // of the protocol
+	version string // the protocol version
 
 	// Guarded by mu.
 	mu      sync.Mutex
 	last    int                    // the id of the last request
-	waiting map[int]chan<- message // by id; nil once err is set
+	waiting map[int]chan<- message // calls by id; nil once err is set
 	err     error                  // why no more answers will come
 }
 

@@ -17,9 +17,9 @@ import (
 
 // HTTP says how a client reaches a server over HTTP.
 type HTTP struct {
-	URL     string // of the server's MCP endpoint
-	Version string // of the protocol: Older or Newer
-	Token   string // if the server asks for one
+	URL     string // the server's MCP endpoint
+	Version string // the protocol version: Older or Newer
+	Token   string // the bearer token; "" if the server needs none
 
 	// Transport makes the connections. The default keeps all of them for later requests.
 	Transport http.RoundTripper
@@ -36,7 +36,7 @@ func NewHTTP(h HTTP) *Client {
 	return p.client
 }
 
-// posts carry each message in a request of its own.
+// posts carry each message in a separate request.
 type posts struct {
 	HTTP
 	http    http.Client

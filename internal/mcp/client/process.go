@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// A Process is a server in a process of its own, and the client that it serves. Close ends it.
+// A Process is a server in a child process, and the client that it serves. Close ends it.
 type Process struct {
 	*Client
 	server *exec.Cmd
@@ -27,7 +27,7 @@ func Launch(server *exec.Cmd) (*Process, error) {
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
 	server.Stdout = theirs
-	err = server.Start() // which closes in if it fails
+	err = server.Start() // Start closes in if it fails
 	theirs.Close()
 	if err != nil {
 		out.Close()

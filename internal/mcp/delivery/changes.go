@@ -23,7 +23,7 @@ type Changes struct {
 	mu     sync.Mutex
 	wanted bool        // the client has asked for the list, or for its changes
 	timer  *time.Timer // runs while a notification is held back; nil: none is
-	last   time.Time   // of the last notification
+	last   time.Time   // the time of the last notification
 	closed bool        // the connection has ended
 }
 

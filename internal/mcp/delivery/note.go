@@ -13,7 +13,7 @@ import (
 // A Note is the state of a call that waits, for its progress notification.
 type Note struct {
 	Line        string  // the state, in one line
-	Done, Total float64 // of the work, as a progress bar shows it; Total is 0 if none does
+	Done, Total float64 // the work, as a progress bar shows it; Total is 0 if no bar does
 }
 
 // noteMax bounds the line of a note, in characters.
@@ -62,7 +62,7 @@ func NoteOfAll(all []*jobs.Job) Note {
 	if newest != nil {
 		last := NoteOf(newest)
 		s += "; " + newest.ID() + " " + last.Line
-		if len(all) == 1 { // the bar of one of several jobs is not that of the wait
+		if len(all) == 1 { // one of several jobs says nothing about the progress of the wait
 			n = last
 		}
 	}

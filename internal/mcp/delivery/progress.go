@@ -87,9 +87,10 @@ func (p *Progress) send(ctx context.Context, waited, most time.Duration, n Note,
 // leastStep is what progress increases by at least.
 const leastStep = 0.001
 
-// after returns the progress to send after last, and its total. They are those of the job's
-// progress bar. If it shows none, progress is the time waited, in seconds, and has no total, which
-// clients would show as a share of the work done. Progress must always increase. So if the bar
+// after returns the progress to send after last, and its total, both from the job's progress
+// bar. If the job shows no bar, progress is the time waited, in seconds, and has no total, which
+// clients would show as a share of the work done. Progress must always increase:
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress. So if the bar
 // stands still, or another one has begun, both are scaled: clients show the share of the bar.
 func after(last float64, waited time.Duration, n Note) (progress, total float64) {
 	if n.Total == 0 || n.Done == 0 {

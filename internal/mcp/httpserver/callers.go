@@ -12,7 +12,7 @@ import (
 
 // A Caller is who makes a request.
 type Caller struct {
-	Tenant string // whose jobs it sees
+	Tenant string // the tenant that owns the jobs the caller sees
 	Token  string // a name of its token that is not the token; "" if there are no tokens
 }
 
@@ -29,7 +29,7 @@ type caller struct {
 
 	// Guarded by callers.mu.
 	inFlight int
-	server   *mcp.Server // of all requests of the newer era; nil: there was none
+	server   *mcp.Server // serves all requests of the newer era; nil before the first
 }
 
 // callers are the callers by their tokens. The zero value has none.

@@ -14,7 +14,7 @@ const (
 	// maxConns bounds the connections if the limit of descriptors does not: Go raises that to its hard
 	// limit, which can be a million, and a connection can take 140 KiB.
 	maxConns = 4096
-	// maxStrangers bounds those of them that are not known to be a caller's.
+	// maxStrangers bounds the connections that are not known to be a caller's.
 	maxStrangers = 256
 	// patience is how long a stranger is left alone although others wait for its place. Most callers
 	// send their token within milliseconds, but many can connect at once.
@@ -126,7 +126,7 @@ func (l *limited) Close() error { return l.close() }
 type conn struct {
 	net.Conn
 	in    *limited
-	since time.Time // when it was accepted
+	since time.Time // the time of Accept
 	leave func()
 }
 
@@ -148,7 +148,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// NetConn returns the connection that the kernel knows, as that of package tls does.
+// NetConn returns the connection that the kernel knows, as the method of tls.Conn does:
+// https://pkg.go.dev/crypto/tls#Conn.NetConn.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // connOf returns the conn that a connection of the server is, or is secured by TLS.

@@ -78,7 +78,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 		if conn, ok := r.Context().Value(connKey{}).(*conn); ok {
 			conn.known()
 		}
-		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // from here on each write has its own
+		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // each write sets its own from here on
 		exchangeOf(r).by(c.Caller, eraOf(r))
 		next(w, r, c)
 	}

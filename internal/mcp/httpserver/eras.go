@@ -44,8 +44,8 @@ func eras() (newer, older *mcp.StreamableHTTPHandler) {
 	return newer, older
 }
 
-// The SDK asks for the server of every request, also of those of a session that has one. It is in
-// the request's context.
+// The SDK asks for the server of every request, even in a session that has one. It is in the
+// request's context.
 type serverKey struct{}
 
 func with(r *http.Request, server *mcp.Server) *http.Request {

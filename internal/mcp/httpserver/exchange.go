@@ -39,13 +39,13 @@ type exchange struct {
 type state struct {
 	fate     fate
 	over     bool // the request has ended
-	begun    int  // calls
-	answers  int  // to calls, written in full
+	begun    int  // calls begun
+	answers  int  // answers to calls, written in full
 	onAnswer []func(queued bool)
 	onCancel []func()
 
 	first phase           // of the message that the request is reported with
-	seen  metrics.Request // what is reported
+	seen  metrics.Request // the report of the request
 }
 
 // A fate is what has become of a request.
@@ -54,8 +54,8 @@ type fate int
 const (
 	undecided fate = iota
 	answered       // an answer was written in full, so that a cancel comes too late
-	cancelled      // before an answer, the client has cancelled the call by a message
-	closed         // before an answer, the client has closed the request
+	cancelled      // the client has cancelled the call by a message before an answer
+	closed         // the client has closed the request before an answer
 )
 
 // A phase is how far a message is handled.

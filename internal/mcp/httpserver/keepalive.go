@@ -18,7 +18,8 @@ const (
 )
 
 // A writer writes one answer. While the handler writes nothing, the writer sends comments, which a
-// client of an event stream ignores. The SDK writes from several goroutines.
+// client of an event stream ignores: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+// The SDK writes from several goroutines.
 type writer struct {
 	rw     http.ResponseWriter
 	rc     *http.ResponseController
@@ -28,8 +29,8 @@ type writer struct {
 	// Guarded by x.writing.
 	timer    *time.Timer // runs comment
 	sent     bool        // the headers are sent
-	status   int         // what the handler wants; 0: it has said nothing
-	framed   bool        // what the handler writes becomes an event, because comments went before it
+	status   int         // the status that the handler wants; 0 if it has set none
+	framed   bool        // the handler's bytes become an event, because comments went before them
 	finished bool        // the handler has returned
 }
 
@@ -83,7 +84,7 @@ func (w *writer) writeHeader(status int) {
 		return
 	}
 	w.sent = true
-	w.header.Del("Connection") // which this package decides
+	w.header.Del("Connection") // this package decides about it
 	if w.header.Get("Content-Type") == eventStream {
 		w.header.Set(unbuffered, "no")
 	}

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	headerTime  = 10 * time.Second       // for the headers of a request
-	bodyTime    = 30 * time.Second       // for its body
-	writeTime   = 30 * time.Second       // for one write of the answer; the answer as a whole has no limit
-	lingerTime  = 500 * time.Millisecond // for a client to read the answer before its connection is closed
-	idleTime    = 120 * time.Second      // for a connection between two requests
-	sessionTime = 30 * time.Minute       // for a session of the older era between two requests
+	headerTime  = 10 * time.Second       // bounds reading the headers of a request
+	bodyTime    = 30 * time.Second       // bounds reading its body
+	writeTime   = 30 * time.Second       // bounds one write of the answer; the answer as a whole has no limit
+	lingerTime  = 500 * time.Millisecond // lets a client read the answer before its connection is closed
+	idleTime    = 120 * time.Second      // bounds how long a connection waits for its next request
+	sessionTime = 30 * time.Minute       // bounds how long a session of the older era waits for its next request
 
 	headerSize  = 64 << 10
 	bodySize    = 16 << 20
 	maxInFlight = 2048 // requests of one caller
 
 	callerBodies = 64 << 20  // bytes of the bodies of one caller's requests in flight
-	allBodies    = 256 << 20 // of all requests in flight
+	allBodies    = 256 << 20 // the bodies of all requests in flight
 )
 
 // readMessage reads the body of a request, within its limits, before anything waits for it: the SDK
@@ -66,10 +66,10 @@ func readMessage(w http.ResponseWriter, r *http.Request, room *claim) (body []by
 // readBody reads a body, for which [Server.bounded] has set the deadline.
 func readBody(w http.ResponseWriter, r *http.Request, room *claim) (*bytes.Buffer, error) {
 	if r.ContentLength > bodySize {
-		return nil, &http.MaxBytesError{Limit: bodySize} // before it is read
+		return nil, &http.MaxBytesError{Limit: bodySize} // the body is not read
 	}
 	body := new(bytes.Buffer)
-	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // what a client announces need not come
+	body.Grow(int(min(max(r.ContentLength, 0), 64<<10))) // a client may announce more than it sends
 	room.from = http.MaxBytesReader(w, r.Body, bodySize)
 	_, err := io.Copy(body, room)
 	return body, err

@@ -32,7 +32,7 @@ type Load struct {
 	Connections int // those known to be a caller's
 	Strangers   int // connections that are not
 	Calls       int // requests of the protocol in flight that are not streams
-	Sessions    int // those of the older era
+	Sessions    int // MCP sessions, which only the older era has
 }
 
 // Load returns what the server has to do now.

@@ -36,8 +36,8 @@ type Config struct {
 	// TLS is how connections are secured; nil: they are not.
 	TLS *tls.Config
 
-	Origins   []string // of other pages that may make requests, from [ParseOrigins]
-	PublicURL string   // by which clients reach this server through a proxy, from [ParseURL]; "": none
+	Origins   []string // other pages that may make requests, from [ParseOrigins]
+	PublicURL string   // the URL that clients use if a proxy is in front, from [ParseURL]; "" if none is
 	Conns     int      // connections at once; 0: half of the limit of descriptors, and 4,096 at most
 
 	// Ready returns why no job can be started now; nil: one always can.
@@ -54,8 +54,8 @@ type Config struct {
 type Server struct {
 	config   Config
 	http     *http.Server
-	newer    *mcp.StreamableHTTPHandler // of the era without sessions
-	older    *mcp.StreamableHTTPHandler // of the era with sessions
+	newer    *mcp.StreamableHTTPHandler // serves the era without sessions
+	older    *mcp.StreamableHTTPHandler // serves the era with sessions
 	callers  callers
 	bodies   *semaphore.Weighted // the bytes that the bodies of all requests in flight may have
 	sessions sessions
@@ -107,7 +107,7 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// mcpPath is the path of the protocol; filesPath begins those of files.
+// mcpPath is the path of the protocol; filesPath begins the paths of files.
 const (
 	mcpPath    = "/mcp"
 	filesPath  = "/files/"
@@ -164,7 +164,7 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	if r.Method == http.MethodGet { // a stream, which has no end of its own
+	if r.Method == http.MethodGet { // a stream, which does not end by itself
 		defer context.AfterFunc(s.waits, cancel)()
 	}
 	waits, answer := ctx, cancel

@@ -22,21 +22,21 @@ type session struct {
 	*mcp.ServerSession
 	owner  Caller
 	server *mcp.Server
-	end    context.CancelFunc // of its calls' waits
+	end    context.CancelFunc // ends the waits of its calls
 
 	// Guarded by sessions.mu.
 	calls    int           // requests in flight; streams do not count
 	answered chan struct{} // closed when there are none any more; nil: there were none
-	used     time.Time     // when the last of them began or ended
+	used     time.Time     // the last time that a request began or ended
 }
 
 // sessions are the sessions by their ids.
 type sessions struct {
-	most int // of a tenant
+	most int // the most sessions that one tenant may have
 
 	mu     sync.Mutex
 	all    map[string]*session
-	count  map[string]int // by tenant
+	count  map[string]int // sessions by tenant
 	ending sync.WaitGroup // the goroutines that wait for the ends of sessions
 }
 
@@ -82,7 +82,7 @@ func (s *Server) beginSession(w http.ResponseWriter, r *http.Request, c *caller)
 			if method != "initialize" {
 				return next(ctx, method, req)
 			}
-			once.Do(func() { // before the client learns the id
+			once.Do(func() { // the client does not know the id yet
 				begun := &session{ServerSession: req.GetSession().(*mcp.ServerSession), owner: c.Caller, server: server, end: end}
 				if refused = s.sessions.add(begun); refused != nil {
 					end()

@@ -43,7 +43,7 @@ func Members(value []byte) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// String returns the string that a value is, and false if it is none.
+// String returns the text of a value that is a string, and reports whether it is one.
 func String(value []byte) (s string, ok bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false

@@ -21,7 +21,7 @@ type Backend interface {
 	Session(name string) (engine.Session, error)
 	// Open returns a Python session for a job, and reports whether it had to make it.
 	Open(sc engine.Scope, name string) (s engine.Session, made bool, err error)
-	// Create makes a Python session that does not exist. install is that of its packages, or
+	// Create makes a Python session that does not exist. install is the installation of its packages, or
 	// nil. It can take as long as the start of an interpreter.
 	Create(ctx context.Context, sc engine.Scope, spec engine.SessionSpec) (s overview.Session, install *engine.Install, err error)
 	// Branch makes a Python session that continues with the variables of another one. It waits for
@@ -65,7 +65,7 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
-	Files    *files.Store  // of the toolset files; nil: one of the server's own
+	Files    *files.Store  // of the toolset files; nil: the server makes a store
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	// PictureWait is how long an answer with pictures waits while others on the same connection have
 	// not been read. Then it goes without them. 0: as long as its call.

@@ -24,7 +24,7 @@ import (
 const (
 	writeMax     = 64 << 20 // bytes; a request can't hold as much
 	defaultDepth = 3        // levels of directories
-	maxDepth     = 1000     // of them; a path can't have as many
+	maxDepth     = 1000     // levels too; a path can't have as many
 )
 
 // listFiles answers list_files in about that many characters.

@@ -109,7 +109,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	a.ExpandHome(c.scope.Home)
 	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
 	ticket.OnCancel(current.notices.Cancel)
-	settle := func() { current.notices.Settle(false) } // if it panics
+	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
 	reply, err := t.call(current, ctx)
 	if err != nil {

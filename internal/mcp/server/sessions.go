@@ -94,7 +94,7 @@ func restarted(had bool) string {
 }
 
 // showEnd adds to a reply what the end of a session's Python has ended: its jobs, once they have
-// ended too, and what could not be ended. err is that of the end.
+// ended too, and what could not be ended. err is the error of the end.
 func (c *call) showEnd(ctx context.Context, r *report.Reply, session string, ended []jobs.Record, end engine.End, err error) {
 	ended = c.awaitEnds(ctx, ended)
 	for _, record := range ended[:min(endedMax, len(ended))] {

@@ -28,7 +28,7 @@ type tool struct {
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 
-	definition *mcp.Tool // as clients see it
+	definition *mcp.Tool // the definition that clients see
 }
 
 // A call is one call of a tool.

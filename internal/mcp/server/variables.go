@@ -58,7 +58,7 @@ func none(session string, vars engine.Variables) *report.Reply {
 	return report.Textf("No variables in session %s.", session)
 }
 
-// knownSince says since when the variables are known, or returns "" if they are those of now.
+// knownSince says since when the variables are known, or returns "" if they are up to date.
 func knownSince(vars engine.Variables) string {
 	switch {
 	case vars.Busy != "" && vars.AsOf == "":

@@ -28,7 +28,7 @@ type conn struct {
 	lines chan inputLine // unbuffered: a line is read when the one before is taken
 	eof   chan struct{}  // closed by the reader after the last line
 
-	wake   chan struct{} // for the writer; buffered because one wake-up is as good as many
+	wake   chan struct{} // wakes the writer; buffered because one wake-up is as good as many
 	failed chan struct{} // closed by the writer after a failed write
 
 	uncut    func() bool // stops waiting for Cut

@@ -1,5 +1,6 @@
 // Package stdio carries MCP over one stream, one JSON message a line, beneath the SDK. It knows no
-// tools and no jobs, and uses the SDK for its message types and its Transport interface only.
+// tools and no jobs, and uses the SDK for its message types and its Transport interface only. The specification is
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports.
 //
 // The SDK's own transport ends the session at the first bad line, drops the answers that are due at
 // the end of input, and changes ids. This one keeps these rules:

@@ -46,8 +46,8 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{bufio.NewReaderSize(r, readBuffer), limit}
 }
 
-// next returns the next line in memory of its own. The last one may come together with the error
-// and lack its newline.
+// next returns the next line in newly allocated memory. The last one may come together with the
+// error and lack its newline.
 func (l *lineReader) next() (line inputLine, err error) {
 	var b []byte
 	for {
@@ -294,7 +294,7 @@ func appendError(b []byte, id json.RawMessage, err *jsonrpc.Error) []byte {
 	}
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
 	encoded, fault := json.Marshal(err)
-	if fault != nil { // its data is not JSON
+	if fault != nil { // err.Data is not JSON
 		encoded, _ = json.Marshal(&jsonrpc.Error{Code: err.Code, Message: err.Message})
 	}
 	b = append(append(b, `,"error":`...), encoded...)

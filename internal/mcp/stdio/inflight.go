@@ -28,8 +28,8 @@ const (
 // as its [delivery.Ticket].
 type Call struct {
 	conn    *conn
-	key     jsonrpc.ID      // by which the SDK knows the call
-	id      json.RawMessage // as the client wrote it
+	key     jsonrpc.ID      // the id that the SDK has for the call
+	id      json.RawMessage // the id that the client wrote
 	cost    int
 	endless bool          // answered only when it is cancelled, so its answer is not waited for
 	passed  chan struct{} // closed when the call has taken effect
@@ -99,9 +99,9 @@ type inFlight struct {
 	spare   []byte // the buffer that was written last, for the queue after the next write
 	writing bool   // the writer is in a Write
 	closed  bool   // nothing more is queued
-	err     error  // of the write that failed, after which nothing more is queued either
+	err     error  // the error of the failed write, after which nothing more is queued
 
-	waiting [conditions]chan struct{} // by condition, nil while no goroutine waits for it
+	waiting [conditions]chan struct{} // one for each condition, nil while no goroutine waits for it
 }
 
 // A condition is a fact about the state that goroutines wait for.
@@ -111,7 +111,7 @@ const (
 	hasRoom     condition = iota // the queue takes another answer, or never will again
 	allAnswered                  // the client waits for no answer, or gets none any more
 	allWritten                   // nothing is queued or being written
-	conditions                   // their number
+	conditions                   // the number of conditions
 )
 
 func newInFlight() inFlight { return inFlight{calls: make(map[jsonrpc.ID]*Call)} }
@@ -219,8 +219,8 @@ func (s *inFlight) cancel(key jsonrpc.ID) {
 	}
 }
 
-// close takes out a call that has its answer now, nil if there is none. Unless it was cancelled,
-// the answer is queued if toQueue is set.
+// close takes out a call that has its answer now, and returns nil if there is no such call. Unless
+// the call was cancelled, the answer is queued if toQueue is set.
 func (s *inFlight) close(key jsonrpc.ID, toQueue bool) *Call {
 	call := s.calls[key]
 	if call == nil {

@@ -15,7 +15,7 @@ type Transport struct {
 	Stream io.ReadWriteCloser
 
 	// Ordered hands over a call of a tool only when the one before has taken effect, which its
-	// handler reports by [Call.Pass]. The SDK runs each call in a goroutine of its own, so of two
+	// handler reports by [Call.Pass]. The SDK runs each call in a separate goroutine, so of two
 	// calls sent together the second could otherwise take effect first.
 	Ordered bool
 	// Cut, when done, ends the connection as the end of input does, except that calls in flight
