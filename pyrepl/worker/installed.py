@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int]
 
-RECENT = 2 * 10**9  # ns in which a directory can change again and keep its modification time
+# The time in ns in which a directory can change again and keep its modification time. The kernel
+# stamps files by a tick of 10 ms or less, and some file systems keep whole seconds
+# (https://man7.org/linux/man-pages/man7/inode.7.html). Such a directory is listed before each job.
+TICK, WHOLE_SECONDS = 5 * 10**7, 2 * 10**9
 
 
 def directories() -> list[str]:
@@ -66,7 +69,8 @@ class Installed:
                 if time == before:
                     continue
                 found = found or []
-                self._times[directory] = time if time_ns() - time > RECENT else 0
+                recent = TICK if time % 10**9 else WHOLE_SECONDS
+                self._times[directory] = time if time_ns() - time > recent else 0
                 found += self._new(directory)
             except OSError:  # it is gone
                 continue
