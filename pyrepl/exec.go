@@ -157,6 +157,7 @@ type run struct {
 	mu         sync.Mutex
 	signalled  bool                   // the worker was asked for an interrupt: a sync is due
 	reached    bool                   // the code has had the interrupt
+	reported   int64                  // interrupts that the worker had reported before the last request
 	ownHandler bool                   // the code's own SIGINT handler took the interrupt
 	raises     int                    // KeyboardInterrupts since the last request for one
 	raisedAt   time.Time              // the time of the last KeyboardInterrupt

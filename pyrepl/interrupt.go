@@ -63,6 +63,7 @@ func (r *run) hold() (h jobs.Hold, ok bool) {
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	r.signalled, r.raises = true, 0 // an earlier KeyboardInterrupt was not asked for
+	r.reported = r.w.Raised()
 	r.mu.Unlock()
 	children := r.w.Foreground()
 	err := r.w.Process().Signal(syscall.SIGURG)
@@ -134,8 +135,8 @@ func (r *run) repeatInterrupt(asked []procfs.Process) {
 		if n++; n == 2 {
 			r.setSpot(r.looker.Place()) // Python code would have it by now
 		}
-		// On a busy machine the report can have come and not be read yet.
-		reached := r.w.EventsPending() || r.hasReached()
+		// On a busy machine the report can have come and not be read or handled yet.
+		reached := r.w.EventsPending() || r.isReported()
 		if reached {
 			last = asked
 		}
@@ -168,12 +169,20 @@ func (r *run) hasReached() bool {
 	return r.reached
 }
 
+// isReported reports whether the worker has reported that the code has the interrupt, although the
+// report may not be handled yet.
+func (r *run) isReported() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reached || r.w.Raised() > r.reported
+}
+
 // expectAnother prepares for another interrupt. The worker does not report interrupts that the
 // code's own handler takes.
 func (r *run) expectAnother() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reached = r.ownHandler
+	r.reached, r.reported = r.ownHandler, r.w.Raised()
 }
 
 // setSpot notes where the code was shortly after it was interrupted; 0: unknown.

@@ -172,6 +172,10 @@ func (w *Worker) descendants() map[processKey]bool {
 // EventsPending reports whether events of the worker have arrived that were not read yet.
 func (w *Worker) EventsPending() bool { return w.ch.unread() }
 
+// Raised returns how many interrupts the worker has reported since its start. On a busy machine the
+// last report can have been read and not be received from Events yet.
+func (w *Worker) Raised() int64 { return w.raised.Load() }
+
 // Foreground returns the processes of the terminal's foreground group that were started after the
 // running job began. It leaves out children of earlier jobs, and their children.
 func (w *Worker) Foreground() (own []procfs.Process) {

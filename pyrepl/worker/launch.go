@@ -228,6 +228,8 @@ func (w *Worker) listen() {
 		case poolsEvent:
 			w.readPools(ev.files)
 			return
+		case RaisedEvent:
+			w.raised.Add(1)
 		case DoneEvent:
 			w.mu.Lock()
 			w.sockets = ev.Sockets

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ type Worker struct {
 	unread      bool          // the worker had not read all that it was sent; set before eof is closed
 	ending      chan struct{} // closed by End: no caller takes events any more
 	once        sync.Once     // closes ending
+	raised      atomic.Int64  // RaisedEvents that the channel's reader has read
 	stackReader *stackReader  // nil until the worker has said hello
 
 	// Used by the holder of the turn.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -69,4 +70,25 @@ func TestClosePumpsInFlood(t *testing.T) {
 			return
 		}
 	}
+}
+
+// A report of an interrupt counts as soon as it is read, although its receiver is busy. Otherwise a
+// child that the code starts to clean up is interrupted on a busy machine.
+func TestReportOfAnInterruptCountsWhenItIsRead(t *testing.T) {
+	ch, theirs, err := newChannel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{ch: ch, events: make(chan Event), eof: make(chan struct{}), ending: make(chan struct{})}
+	go w.listen() // ends with the channel, below
+	if _, err := theirs.WriteString(string(ch.token) + " raised {}\n"); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the report is read", func() bool { return w.Raised() == 1 })
+	if _, ok := (<-w.events).(RaisedEvent); !ok {
+		t.Error("the event is not handed on")
+	}
+	theirs.Close()
+	<-w.eof
+	ch.close()
 }
