@@ -161,6 +161,23 @@ func TestLateScanStillKills(t *testing.T) {
 	}
 }
 
+// A killed process that is not reaped yet is no survivor, and does not make the check fail.
+func TestLateScansWaitForDyingProcesses(t *testing.T) {
+	dying := 10
+	s := procset.Set{
+		Scan: func() ([]procfs.Stat, error) {
+			if dying--; dying < 0 {
+				return nil, nil
+			}
+			return []procfs.Stat{{Process: procfs.Process{PID: none}, State: 'Z'}}, nil
+		},
+		Reaped: func() int64 { return 0 },
+	}
+	if survivors, err := s.KillUntil(time.Now().Add(-time.Second)); survivors != nil || err != nil {
+		t.Errorf("survivors %v, error %v", survivors, err)
+	}
+}
+
 // Scans that find nothing prove nothing while they reap: a fork bomb hides in that way.
 func TestRestlessSetIsNotGone(t *testing.T) {
 	reaped := int64(0)
