@@ -1,7 +1,8 @@
-// Package notebook words what a session ran as a file: a Jupyter notebook (.ipynb, nbformat 4.5)
-// or Python code in cells (.py, with the "# %%" lines that editors know).
+// Package notebook writes what a session ran as a file: a Jupyter notebook (.ipynb, nbformat 4.5)
+// or Python code in cells (.py). A line "# %%" begins a cell, as in VS Code:
+// https://code.visualstudio.com/docs/python/jupyter-support-py
 //
-// Begin with [Notebook], a list of cells. ipynb.go and script.go are the two formats.
+// Begin with [Notebook], a list of cells. ipynb.go and script.go write the two formats.
 //
 // The package knows nothing of jobs and sessions.
 package notebook

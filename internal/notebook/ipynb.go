@@ -75,7 +75,7 @@ type (
 	}
 )
 
-// lines is a text that travels as a list of its lines, so that files differ by lines.
+// lines is a text that is written as a list of its lines, so that a diff of two files shows lines.
 type lines string
 
 // MarshalJSON implements json.Marshaler.
@@ -121,7 +121,8 @@ func (n *Notebook) ipynb() ([]byte, error) {
 func (c *Cell) ipynb() codeCell {
 	cell := codeCell{Type: "code", ID: c.ID, Metadata: cellMark{Title: c.Title}, Outputs: []any{}, Source: lines(c.source())}
 	if c.Raises != "" && c.Comment == "" {
-		cell.Metadata.Tags = []string{"raises-exception"} // what runs a notebook continues then
+		// With this tag Jupyter runs the cells after an exception, too (jupyter/notebook#2549).
+		cell.Metadata.Tags = []string{"raises-exception"}
 	}
 	if c.Count > 0 {
 		cell.Count = &c.Count

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// scriptHead is the format of a script's first line. The worker knows an export by it, which may
-// await at top level (EXPORT in pyrepl/worker/scripts.py).
+// scriptHead is the format of a script's first line. By this line the worker recognizes an export,
+// which may await at top level (EXPORT in pyrepl/worker/scripts.py).
 const scriptHead = "# Session %q, exported by async-repl\n"
 
 // awaitsNote stands above code that awaits.
@@ -46,7 +46,7 @@ func (n *Notebook) script() []byte {
 	return []byte(fmt.Sprintf(scriptHead, n.Session) + strings.Join(futures, "") + body.String())
 }
 
-// source returns the code as the files have it: if it has a Comment, the code is one, too.
+// source returns the code as both formats write it: commented out if the cell has a Comment.
 func (c *Cell) source() string {
 	if c.Comment != "" {
 		return "# " + oneLine(c.Comment) + ", so it is a comment here:\n" + commented(c.Code)
@@ -60,14 +60,15 @@ func (c *Cell) source() string {
 	return code
 }
 
-// exits matches calls of exit and quit. In Jupyter they end the kernel; in plain Python they close
-// the standard input.
+// exits matches calls of exit and quit. In Jupyter they end the kernel (jupyter/notebook#4400); in
+// plain Python they close the standard input:
+// https://github.com/python/cpython/blob/main/Lib/_sitebuiltins.py
 var exits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^.\w])(exit|quit)\(`) })
 
-// exitNote stands above code that calls them.
+// exitNote stands above code that calls exit or quit.
 const exitNote = "from sys import exit, exit as quit  # Jupyter's own would end its kernel\n"
 
-// indentable reports whether indenting code changes nothing else: it has no text of several lines.
+// indentable reports whether indenting code changes nothing else: no string spans several lines.
 func indentable(code string) bool {
 	return !strings.Contains(code, `"""`) && !strings.Contains(code, "'''") && !strings.Contains(code, "\\\n")
 }
@@ -86,7 +87,8 @@ func guarded(code, class string) string {
 	return b.String()
 }
 
-// newlines makes all ends of lines alike, as Python does when it reads code.
+// newlines replaces every end of a line by \n, as Python does when it reads code:
+// https://docs.python.org/3/reference/lexical_analysis.html#physical-lines
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // oneLine returns s without characters that end a line of Python.
@@ -103,8 +105,9 @@ func commented(s string) string {
 	return b.String()
 }
 
-// takeFutures returns the __future__ imports at the beginning of code, each a line, and code
-// without them.
+// takeFutures returns the lines with __future__ imports at the beginning of code, and code without
+// these lines. In a script they must stand before all other statements:
+// https://docs.python.org/3/reference/simple_stmts.html#future-statements
 func takeFutures(code string) (futures []string, rest string) {
 	var kept strings.Builder
 	at := 0

@@ -14,8 +14,8 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// cell returns the code of a job as a cell. It reports false if the job is none: a request of the
-// namespace that has failed changed nothing.
+// cell returns the code of a job as a cell. It reports false if the job needs no cell: a request
+// that only reads variables, or has not completed, changed nothing.
 func cell(e *pyrepl.Entry, script bool) (notebook.Cell, bool) {
 	c := notebook.Cell{ID: e.Job, Code: e.Code(), Awaits: e.Awaits, Comment: harm(e), Raises: raises(e.Receipt)}
 	if q := e.Work.Request; q != nil {
@@ -60,10 +60,11 @@ func raises(rec jobs.Receipt) string {
 	return ""
 }
 
-// expanded are characters of a line %run that IPython would not pass on as they are.
+// expanded are the characters that IPython expands or interprets in a line %run:
+// https://ipython.readthedocs.io/en/stable/interactive/magics.html#magic-run
 const expanded = "\n\r{}$*?[]~"
 
-// fileRun returns code that does what a job does with a file: %run is none of Python's. The file
+// fileRun returns code that runs a file as a job does, because plain Python has no %run. The file
 // shares the namespace, and can end with sys.exit.
 func fileRun(path string, args []string) string {
 	argv := []string{strconv.Quote(path)}
@@ -79,14 +80,14 @@ except SystemExit:
     pass`, argv[0], strings.Join(argv, ", "))
 }
 
-// deleteAll leaves the names that Python and Jupyter need.
+// deleteAll deletes all variables but the names that Python and Jupyter need.
 const deleteAll = `for _name in [name for name in globals() if not name.startswith("_")]:
     del globals()[_name]`
 
 // plainName matches a name that Python reads as it is written.
 var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// request returns code that changes variables as a request does, or "" if that changes none.
+// request returns code that changes variables as the request q does, or "" if q changes none.
 func request(q *pyrepl.Request) string {
 	switch {
 	case q.Do == "set":
@@ -109,13 +110,13 @@ func request(q *pyrepl.Request) string {
 	return ""
 }
 
-// nested is how many brackets of one another Python's parser reads for certain.
+// nested is how deep brackets can be nested so that the parser of every Python reads them.
 const nested = 50
 
-// tokens matches what a JSON text writes in another way than Python, and strings and brackets.
+// tokens matches the words that Python spells differently than JSON, and strings and brackets.
 var tokens = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`) })
 
-// foreign matches what Python reads in another way in a string than JSON does.
+// foreign matches escapes in a string that Python reads differently than JSON.
 var foreign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(/|u[dD][89a-fA-F])`) })
 
 // literal returns a JSON text as Python code. If that would not be the same value, the code reads

@@ -17,14 +17,14 @@ import (
 
 // A Saved describes the file that Save has written.
 type Saved struct {
-	Path     string // absolute
-	Bytes    int    // its size
-	Replaced bool   // there was a file before
-	Cells    int    // of code and of text
-	Dropped  int    // jobs that are left out, because the session no longer keeps their code
+	Path     string // the absolute path
+	Bytes    int    // the size of the file
+	Replaced bool   // Save replaced an older file
+	Cells    int    // the number of cells, both code and text
+	Dropped  int    // how many jobs are left out because the session no longer keeps their code
 }
 
-// A Source is a session.
+// A Source is a session whose history Save writes.
 type Source struct {
 	Session string
 	History pyrepl.History
@@ -65,7 +65,7 @@ func (s *Source) save(workspace *files.Dir, path string, overwrite bool, left ro
 			count++
 			cell.Count = count
 		}
-		if outputs && e.Work.Request == nil { // an answer is no output of the code
+		if outputs && e.Work.Request == nil { // the answer to a request is no output of the code
 			cell.Outputs = s.outputs(&e, &left)
 		}
 		n.Cells = append(n.Cells, cell)
@@ -92,8 +92,8 @@ func title(e *pyrepl.Entry) string {
 	return fmt.Sprintf("job %s: %s, %v", e.Job, e.Receipt.Text(), e.Ended.Sub(e.Began).Round(time.Millisecond))
 }
 
-// outputs returns the outputs of a job, for which there is so much room left, and an error for a job that
-// has failed.
+// outputs returns the outputs of a job that fit into left, and for a job that has failed also an
+// error output.
 func (s *Source) outputs(e *pyrepl.Entry, left *room) (list []notebook.Output) {
 	j := s.Jobs.Lookup(e.Job)
 	if j == nil {

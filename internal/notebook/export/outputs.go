@@ -16,22 +16,25 @@ import (
 
 // The limits of a notebook, in bytes.
 const (
-	maxText     = 1 << 20   // a job's output; the middle of a longer one is left out
-	maxOutputs  = 32 << 20  // all outputs together
-	maxDisplays = 160 << 20 // all displays together: in base64 the notebook is still small enough to be replaced
+	maxText    = 1 << 20  // a job's output; the middle of a longer one is left out
+	maxOutputs = 32 << 20 // all outputs together
+
+	// maxDisplays bounds all displays together. In base64 they grow by a third, and the notebook
+	// must stay small enough to be replaced.
+	maxDisplays = 160 << 20
 )
 
 // A reading reads the output of a job as the outputs of a cell.
 type reading struct {
 	job      *jobs.Job
-	displays []jobs.Display // that are not in outputs yet, in the order of their lines
-	answers  []jobs.Answer  // the same
-	markdown bool           // the result is that
+	displays []jobs.Display // the displays still to be added to outputs, in the order of their lines
+	answers  []jobs.Answer  // the answers still to be added to outputs, in order
+	markdown bool           // the result is Markdown
 	room     *room
 
 	outputs []notebook.Output
-	name    string // of the stream whose text is collected
-	text    []byte // of that stream
+	name    string // the stream whose text is being collected
+	text    []byte // the collected text
 	result  []byte
 }
 
@@ -73,12 +76,12 @@ func (r *reading) all() []notebook.Output {
 	return r.outputs
 }
 
-// tableEnd matches the end of a table with the line about its shape, which Markdown would take for
-// one more row.
+// tableEnd matches the end of a table and the line about its shape. Without a blank line between
+// them Markdown shows the shape as one more row: https://github.github.com/gfm/#tables-extension-
 var tableEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\|\n)(\[\d+ rows[^\n]*\])$`) })
 
-// read reads the bytes from..to of the log, and the answers there: a terminal would show what was
-// typed.
+// read reads the bytes from..to of the log and the answers given there, because a terminal would
+// show what was typed.
 func (r *reading) read(from, to int64) {
 	for len(r.answers) > 0 && r.answers[0].At <= to {
 		at := max(from, r.answers[0].At)
@@ -197,11 +200,12 @@ func note(format string, a ...any) notebook.Output {
 
 func outputURI(job string) string { return "job://" + job + "/output" }
 
-// traceback begins the report of an exception, and reports that belong together follow one another.
+// traceback begins the report of an exception. Reports of chained exceptions follow one another:
+// https://docs.python.org/3/tutorial/errors.html#exception-chaining
 const traceback = "Traceback (most recent call last):"
 
-// withError makes the traceback at the end of the outputs an error. It reports false if there is
-// none of that exception: the program may have reported it in its own way.
+// withError makes the traceback at the end of the outputs an error. It reports false if they don't
+// end with a traceback of that exception: the program may have reported it in its own way.
 func withError(list []notebook.Output, name, text string) ([]notebook.Output, bool) {
 	n := len(list) - 1
 	if n < 0 || list[n].Stream != "stderr" {
@@ -234,8 +238,8 @@ func withError(list []notebook.Output, name, text string) ([]notebook.Output, bo
 	return append(list, notebook.Output{Name: name, Text: text, Traceback: report}), true
 }
 
-// linked reports whether the traceback that follows lines belongs to another one, which they end
-// with: as its cause, or because it was raised while that one was handled.
+// linked reports whether lines end with a traceback and the sentence with which Python links it to
+// the next one: the first exception caused the second, or was being handled when that was raised.
 func linked(lines []string) bool {
 	n := len(lines)
 	return n >= 4 && lines[n-1] == "\n" && lines[n-3] == "\n" &&
