@@ -14,10 +14,10 @@ import (
 
 // Conditions say what ends a wait for jobs, apart from questions and ends of the jobs.
 type Conditions struct {
-	Pattern *search.Pattern // a line that matches; nil: none
-	Stop    *search.Pattern // a line that ends the wait for all jobs, as failed; nil: none
+	Pattern *search.Pattern // a matching line meets the conditions; nil if no line does
+	Stop    *search.Pattern // a matching line ends the wait for all jobs, as failed; nil if no line does
 	From    int64           // the cursor at which the first line to search begins
-	Quiet   time.Duration   // how long a job prints nothing; 0: that ends no wait
+	Quiet   time.Duration   // so long a silence meets the conditions; 0 if silence doesn't count
 	Every   bool            // each job must meet the conditions, not just one
 }
 
@@ -25,21 +25,21 @@ type Conditions struct {
 type event int
 
 const (
-	nothing event = iota // it is not
+	nothing event = iota // the job has not ended the wait
 	matched              // a line has matched Pattern
 	stopped              // a line has matched Stop
-	quiet                // it has been silent
+	quiet                // the job has been silent for Quiet
 	ended
-	asks // it asks for input, or probably does
+	asks // the job asks for input, or probably does
 )
 
 // An Outcome is what a wait has found out about one job.
 type Outcome struct {
-	record  jobs.Record // when the wait was over
+	record  jobs.Record // the state of the job when the wait was over
 	event   event
 	match   *match
-	next    int64          // the cursor from which to continue; -1: the output was not searched
-	dropped []output.Range // what could not be searched
+	next    int64          // the cursor from which to continue; -1 if the output was not searched
+	dropped []output.Range // the bytes that could not be searched
 }
 
 // Record returns the state of the job when the wait was over.
@@ -52,7 +52,7 @@ func (o *Outcome) probably() bool { return o.event == asks && o.record.Accepts !
 // firstLook bounds the first reading of the output if the wait is shorter.
 const firstLook = time.Second
 
-// errOver ends the waits for the other jobs.
+// errOver cancels the waits for the other jobs when one job has ended the wait.
 var errOver = errors.New("the wait is over")
 
 // Wait waits until one of the jobs, or each, meets the conditions, until one prints a line that

@@ -2,9 +2,9 @@
 // matches an expression, or until they have been silent for a time. It describes in a reply what
 // has ended the wait.
 //
-// The lines are those of the text view, of the output that exists at the start and of what comes. A
-// line that a program can still draw over counts as it stands when a follower looks: what is drawn
-// and replaced between two looks is not seen. A match in a line that has not ended (a prompt, a
+// A wait searches the lines of the text view, both in earlier output and in new output. A line that
+// a program can still draw over counts as it stands when a follower looks: the follower doesn't see
+// what is drawn and replaced between two looks. A match in a line that has not ended (a prompt, a
 // progress bar) waits until nothing was printed for [settle], so that it has the full line if a
 // program or a pipe has cut it in two.
 //

@@ -20,10 +20,10 @@ const (
 // A match is a line that matches an expression.
 type match struct {
 	section  lines.Section
-	at, next int64 // the cursors where the line and the one after it begin
+	at, next int64 // the cursors where the line and the next line begin
 	text     string
 	captures []search.Capture
-	stop     bool // the expression is that of Conditions.Stop
+	stop     bool // the line matches Conditions.Stop
 	open     bool // the line has not ended
 }
 
@@ -31,10 +31,10 @@ type match struct {
 type follower struct {
 	log      output.Reader
 	scanner  *lines.Scanner
-	pattern  *search.Finder // nil: none
+	pattern  *search.Finder // nil if the conditions have no pattern
 	stop     *search.Finder
 	sections [lines.Sections]section
-	rest     time.Duration // after a look, until the next one
+	rest     time.Duration // how long awaitOutput rests after the last look
 }
 
 // A section is what a follower keeps of one stream.
@@ -58,7 +58,7 @@ func newFollower(log output.Reader, c *Conditions) *follower {
 
 // look reads what the log has now, unless ctx ends, and returns the first match.
 func (f *follower) look(ctx context.Context) *match {
-	end := f.log.Stat().End // of a flood, the rest is for the next look
+	end := f.log.Stat().End // a look is finite even during a flood: later output is for the next look
 	for ctx.Err() == nil && f.scanner.Read(end) {
 		if m := f.first(nil); m != nil && m.at < f.scanner.Passed() {
 			return m
@@ -152,7 +152,7 @@ func findWith(finder *search.Finder, s *section, b lines.Block) *match {
 	}
 	for at := 0; ; {
 		start, end, next, ok := finder.Candidate(b, at)
-		if at == 0 && b.Begun { // with the end of the piece before it, it can match
+		if at == 0 && b.Begun { // the line can match together with the end of the piece before it
 			start, end, next = b.Bounds(0)
 			ok = true
 		}

@@ -13,11 +13,11 @@ import (
 // Describe says in one line why a wait is over.
 func (c *Conditions) Describe(outcomes []Outcome) string {
 	met := 0
-	var why, end []string // end: those of them that end the wait for all jobs
+	var why, end []string // end has the reasons that end the wait for all jobs
 	for _, o := range outcomes {
 		switch {
 		case o.event == nothing:
-		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil: // it meets the conditions
+		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil: // the job meets the conditions
 			met++
 			why = append(why, c.reason(o))
 		case o.event == stopped:
@@ -74,7 +74,7 @@ func (c *Conditions) reason(o Outcome) string {
 	return s
 }
 
-// maxCaptures is how many captures of one match a reply shows, each in a line of its own.
+// maxCaptures is how many captures of one match a reply shows, each in a separate line.
 const maxCaptures = 10
 
 // Add adds the match in a job's output to the lines about the job, and how to continue.
@@ -96,7 +96,7 @@ func (c *Conditions) Add(r *report.Reply, o Outcome) {
 		r.Line("Note", "output that can't be read any more was not looked at: "+ranges(o.dropped))
 	}
 	if o.record.Asks() || o.event == ended || o.record.Status.Final() && o.next >= o.record.Output.End {
-		return // it needs another call, or has printed nothing else
+		return // the job needs another call, or has printed nothing else
 	}
 	names := ""
 	if c.Pattern != nil {

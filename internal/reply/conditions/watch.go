@@ -18,11 +18,11 @@ const (
 type watch struct {
 	job        *jobs.Job
 	conditions *Conditions
-	started    time.Time // of the wait
-	follower   *follower // nil: the output is not searched
-	looked     time.Time // when the last look ended
-	open       *match    // in a line that has not ended
-	opened     time.Time // when it was first seen
+	started    time.Time // when the wait began
+	follower   *follower // nil if the output is not searched
+	looked     time.Time // the end of the last look
+	open       *match    // the match in a line that has not ended; nil if there is no such match
+	opened     time.Time // the time at which open was first seen
 }
 
 func newWatch(j *jobs.Job, c *Conditions, started time.Time) *watch {
@@ -44,7 +44,7 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 		changed := w.job.Changed()
 		record := w.job.Record()
 		over := isClosed(settled) && waiting.Err() == nil
-		final := isClosed(w.job.Done()) // before the look: the output is complete
+		final := isClosed(w.job.Done()) // checked before the look, so that the look sees all output
 		over = over || final
 		m := w.look(looking, over || waiting.Err() != nil)
 		due, silent := w.silence(record)
@@ -131,8 +131,8 @@ func (w *watch) silence(record jobs.Record) (due time.Duration, silent bool) {
 	return due, due <= 0
 }
 
-// earlier returns the earlier one of two times from now. The first one is negative if there is
-// none.
+// earlier returns the shorter of two delays. A negative due means that there is only other, and a
+// negative other counts as 0.
 func earlier(due, other time.Duration) time.Duration {
 	other = max(other, 0)
 	if due < 0 {

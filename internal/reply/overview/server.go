@@ -1,6 +1,6 @@
-// Package overview describes a server and its sessions: what server_status, list_sessions and
-// create_session show. The engine counts, this package says it in words, and the tools send the
-// replies.
+// Package overview describes a server and its sessions in the replies of server_status,
+// list_sessions and create_session. The engine counts, this package puts the counts into words, and
+// the tools send the replies.
 package overview
 
 import (
@@ -20,45 +20,45 @@ import (
 // sessionsMax is the most sessions that a reply shows.
 const sessionsMax = 20
 
-// A Server is the state of a server, of which the reply to server_status is made.
+// A Server is the state of a server as the reply to server_status shows it.
 type Server struct {
-	Version   string // of the program
+	Version   string // the program's version
 	Started   time.Time
 	Workspace string
 
 	Works  []string // available features, in a few words each
-	Lacks  []string // unavailable ones, each with the consequence
-	NoPip  error    // why jobs have no program pip of their own; nil: they have one
+	Lacks  []string // unavailable features, each with the consequence
+	NoPip  error    // why the server gives jobs no program pip; nil if it gives them one
 	Python string   // the interpreter that is used or would be
-	Search string   // where python3 and uv are looked for
+	Search string   // the PATH on which the server looks for python3 and uv, in words
 
 	Jobs        jobs.Count
-	Sessions    []Session // in order of their names
+	Sessions    []Session // sorted by name
 	MaxSessions int
-	Checkpoints []Checkpoint // of these sessions, the oldest first
-	Shells      []Shell      // in order of their names
+	Checkpoints []Checkpoint // the checkpoints of all Sessions, the oldest first
+	Shells      []Shell      // sorted by name
 
-	Processes int            // in all trees
-	Memory    int64          // of these processes, in resident bytes
-	Self      int64          // of the server, in resident bytes
-	Orphans   []jobs.Process // their job is unknown
+	Processes int            // the number of processes in all trees
+	Memory    int64          // resident bytes of these processes
+	Self      int64          // resident bytes of the server itself
+	Orphans   []jobs.Process // processes whose job is unknown
 
 	Disk     output.Usage
-	StateDir string // where long output is kept or would be; empty: nowhere
-	Free     int64  // bytes free in StateDir; negative: unknown
+	StateDir string // the directory for long output, which may not exist yet; empty if there is none
+	Free     int64  // bytes free in StateDir; negative if unknown
 }
 
 // A Checkpoint is a session's variables as a job left them.
 type Checkpoint struct {
 	Session, Job string
 	Made         time.Time
-	Memory       int64 // bytes that it shares with no other process; 0: unknown
+	Memory       int64 // bytes that the checkpoint's process shares with no other; 0 if unknown
 }
 
 // A Shell is the state of a shell session.
 type Shell struct {
 	Name, Dir string
-	Idle      time.Time // since when; zero: a command runs
+	Idle      time.Time // the time at which the shell became idle; zero while a command runs
 }
 
 // Reply returns the reply about the server.

@@ -16,33 +16,34 @@ const lineMax = 600
 // A Session is the state of a Python session.
 type Session struct {
 	Name      string
-	Parent    string // the session that it is a branch of; empty: none
-	Rerun     string // the job whose state it came to by running the code again; empty: none
-	PID       int    // of its Python; 0: there is none
-	Stopped   bool   // a signal has stopped its Python
-	Job       string // the running one; empty: none
-	Doing     string // what else the session is busy with, such as "a restart"; empty: nothing
-	Queued    int    // jobs queued after it
-	Variables int    // names, as last reported
+	Parent    string // the session that this one is a branch of; empty if it is no branch
+	Rerun     string // the job whose state the session reached by running its code again; empty if none
+	PID       int    // the process ID of the session's Python; 0 if no Python runs
+	Stopped   bool   // a signal has stopped the session's Python
+	Job       string // the running job; empty if no job runs
+	Doing     string // the session's other work, such as "a restart"; empty if there is no such work
+	Queued    int    // the number of jobs queued behind Job
+	Variables int    // the number of variables, as last reported
 
-	Processes int           // its Python and the descendants of that
-	Threads   int           // of these processes
-	Memory    int64         // of these processes: bytes resident
-	CPU       time.Duration // that these processes have used
+	// These count the session's Python and its descendants.
+	Processes int
+	Threads   int
+	Memory    int64 // resident bytes
+	CPU       time.Duration
 
-	Jobs   int           // that have ended
-	Ran    time.Duration // of these jobs, without their time in the queue
-	Age    time.Duration // since it was made
-	Idle   time.Duration // since its last job or, if it had none, since it was made
-	Python string        // its interpreter; empty: unknown
-	Dir    string        // where its Python starts
+	Jobs   int           // the number of jobs that have ended
+	Ran    time.Duration // how long these jobs ran, not counting their time in the queue
+	Age    time.Duration // the time since the session was made
+	Idle   time.Duration // the time since the last job or, without a job, since the session was made
+	Python string        // the session's interpreter; empty if unknown
+	Dir    string        // the directory in which its Python starts
 
-	MemoryMB int  // the most memory that each of its processes can use, in MiB; 0: no limit
-	Together bool // the most that all of them can use together, too
+	MemoryMB int  // the most memory that each process of the session can use, in MiB; 0 if unlimited
+	Together bool // MemoryMB also bounds the memory of all these processes together
 }
 
-// Sessions returns the list of sessions, of which limit are allowed, as many as fit into room
-// characters.
+// Sessions returns the reply that lists as many sessions as fit into room characters. limit is the
+// number of sessions allowed.
 func Sessions(list []Session, limit, room int) *report.Reply {
 	if len(list) == 0 {
 		return report.Textf("No sessions yet.")

@@ -22,7 +22,7 @@ const (
 func (r *Reply) pictures(j *jobs.Job, x excerpt) (list []jobs.Form) {
 	size, more, first := 0, 0, ""
 	var unseen []int                 // the numbers of pictures that are only resources
-	for _, d := range j.Displays() { // after the excerpt, so that it has the display of each line
+	for _, d := range j.Displays() { // listed after the excerpt was taken, so each line has its display
 		if !d.Picture || !x.shows(d.Line.To-1) {
 			continue
 		}

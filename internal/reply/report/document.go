@@ -19,29 +19,30 @@ type Document struct {
 	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
 	StatusText string    `json:"status_text"` // the status with its reason, as in replies
 
-	Question   *documentQuestion `json:"question,omitempty"`      // while it waits for input
-	Accepts    bool              `json:"accepts_input,omitempty"` // while it runs: a program reads input if there is any
-	Reader     *documentReader   `json:"reader,omitempty"`        // that program
-	Stopped    string            `json:"stopped,omitempty"`       // while it runs: a program that was stopped because it read the terminal
-	Cancelling jobs.Rung         `json:"cancelling,omitempty"`    // while it is being ended: interrupt, terminate or kill
-	PID        int               `json:"pid,omitempty"`           // of the leader, until the job ends
+	// These describe a job that has not ended.
+	Question   *documentQuestion `json:"question,omitempty"`      // the input that the job waits for
+	Accepts    bool              `json:"accepts_input,omitempty"` // a program would read input if there was any
+	Reader     *documentReader   `json:"reader,omitempty"`        // the program that would read it
+	Stopped    string            `json:"stopped,omitempty"`       // a program that was stopped because it read the terminal
+	Cancelling jobs.Rung         `json:"cancelling,omitempty"`    // interrupt, terminate or kill: how far a stop has come
+	PID        int               `json:"pid,omitempty"`           // the process ID of the leader
 
-	Listening []documentListener `json:"listening,omitempty"` // TCP addresses that it has opened and still listens on
+	Listening []documentListener `json:"listening,omitempty"` // TCP addresses that the job has opened and still listens on
 
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	LastOutput time.Time `json:"last_output,omitzero"`
-	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or until now
+	Elapsed    float64   `json:"elapsed_seconds"` // the seconds from the start to the end, or to now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
 	Output      documentOutput    `json:"output"`
-	Progress    *progress.Bar     `json:"progress,omitempty"`     // while it runs, if its output ends with a progress bar
-	Result      *string           `json:"result,omitempty"`       // of Python code: the repr of its last expression
-	ResultChars int               `json:"result_chars,omitempty"` // of the complete result, if only its beginning is given
-	Displays    []documentDisplay `json:"displays,omitempty"`     // pictures and documents that it has shown
-	Receipt     *documentReceipt  `json:"receipt,omitempty"`      // once it has ended
-	Usage       *documentUsage    `json:"usage,omitempty"`        // while it runs, if the system reports it
+	Progress    *progress.Bar     `json:"progress,omitempty"`     // the bar at the end of a running job's output
+	Result      *string           `json:"result,omitempty"`       // the repr of the last expression of Python code
+	ResultChars int               `json:"result_chars,omitempty"` // the length of the result, if Result is only its beginning
+	Displays    []documentDisplay `json:"displays,omitempty"`     // pictures and documents that the job has shown
+	Receipt     *documentReceipt  `json:"receipt,omitempty"`      // set once the job has ended
+	Usage       *documentUsage    `json:"usage,omitempty"`        // set while the job runs, if the system reports it
 }
 
 // A documentListener is an address with the process that listens on it.
@@ -54,7 +55,7 @@ type documentListener struct {
 type documentQuestion struct {
 	Kind   string `json:"kind"` // line, secret or key
 	Prompt string `json:"prompt"`
-	By     string `json:"by"` // the asker: input(), or a program and its pid
+	By     string `json:"by"` // input(), or the program that asks and its pid
 }
 
 // A documentReader is a program that takes input and waits for something else as well.
@@ -65,22 +66,22 @@ type documentReader struct {
 
 // A documentOutput describes the log of a job's output.
 type documentOutput struct {
-	URI     string          `json:"uri"`               // of the resource to read it from
-	Cursor  int64           `json:"cursor"`            // bytes ever written, which is the cursor after the last one
-	Kept    int64           `json:"kept"`              // those that can be read
-	Dropped int64           `json:"dropped,omitempty"` // those that are gone
-	Gaps    []documentRange `json:"gaps,omitempty"`    // where the dropped bytes were
-	Late    int64           `json:"late,omitempty"`    // those written after the end, by processes that the job left running
+	URI     string          `json:"uri"`               // the resource that has the output
+	Cursor  int64           `json:"cursor"`            // bytes ever written, which is also the cursor after the last byte
+	Kept    int64           `json:"kept"`              // bytes that can be read
+	Dropped int64           `json:"dropped,omitempty"` // bytes that are gone
+	Gaps    []documentRange `json:"gaps,omitempty"`    // the ranges of the dropped bytes
+	Late    int64           `json:"late,omitempty"`    // bytes written after the end, by processes that the job left running
 	Lost    *documentLoss   `json:"dropped_by,omitempty"`
 }
 
 // A documentDisplay describes a display in its full size.
 type documentDisplay struct {
-	URI    string `json:"uri"` // of the resource to read it from
+	URI    string `json:"uri"` // the resource that has the display
 	Title  string `json:"title"`
 	MIME   string `json:"mime_type"`
 	Size   int    `json:"size"`
-	Cursor int64  `json:"cursor"` // of its line in the output
+	Cursor int64  `json:"cursor"` // the cursor at which its line begins
 }
 
 // A documentLoss divides Dropped by its causes.
@@ -99,29 +100,29 @@ type documentRange struct {
 // A documentReceipt is the record of how a job ended.
 type documentReceipt struct {
 	End       jobs.End        `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
-	ExitCode  *int            `json:"exit_code,omitempty"`     // of a process that exited
-	Signal    string          `json:"signal,omitempty"`        // by name: SIGKILL
-	Exception string          `json:"exception,omitempty"`     // with its message: ValueError: bad literal
+	ExitCode  *int            `json:"exit_code,omitempty"`     // the status with which the process exited
+	Signal    string          `json:"signal,omitempty"`        // the name of the signal: SIGKILL
+	Exception string          `json:"exception,omitempty"`     // the exception with its message: ValueError: bad literal
 	Error     *jobs.Exception `json:"error,omitempty"`         // the exception as data
-	Detail    string          `json:"detail,omitempty"`        // of any other end
+	Detail    string          `json:"detail,omitempty"`        // what is known about any other end
 	By        jobs.By         `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
-	Reason    string          `json:"reason,omitempty"`        // of a stop that was not a plain cancel
+	Reason    string          `json:"reason,omitempty"`        // why the job was stopped, unless the stop was a plain cancel
 	Rungs     []jobs.Rung     `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
-	Variables string          `json:"variables,omitempty"`     // kept or lost; none outside a session
+	Variables string          `json:"variables,omitempty"`     // kept or lost; empty outside a session
 	Limit     float64         `json:"limit_seconds,omitempty"` // the timeout that was reached
 
-	HungUp    []documentProcess `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
-	Left      []documentProcess `json:"left_running,omitempty"` // still running after the end
-	Survivors []documentProcess `json:"survivors,omitempty"`    // that could not be ended
-	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // they belong to this job or another one
+	HungUp    []documentProcess `json:"hung_up,omitempty"`      // processes that the hangup ended when the leader exited
+	Left      []documentProcess `json:"left_running,omitempty"` // processes still running after the end
+	Survivors []documentProcess `json:"survivors,omitempty"`    // processes that could not be ended
+	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // processes that belong to this job or to another
 
 	NewNames  []string `json:"new_variables,omitempty"`  // the first names that the job added to the session, 20 at most
-	GoneNames []string `json:"gone_variables,omitempty"` // the first that it deleted
+	GoneNames []string `json:"gone_variables,omitempty"` // the first names that it deleted
 
-	NewFiles     []string `json:"new_files,omitempty"`     // the first that were made below its directory meanwhile, 20 at most
-	ChangedFiles []string `json:"changed_files,omitempty"` // the first that were changed
+	NewFiles     []string `json:"new_files,omitempty"`     // the first files made below its directory while it ran, 20 at most
+	ChangedFiles []string `json:"changed_files,omitempty"` // the first files changed there
 
-	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why; none was asked for if it is absent
+	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why; absent if none was asked for
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
@@ -134,8 +135,8 @@ type documentProcess struct {
 
 // A documentUsage is the usage of a job's processes; for Python, of the session's.
 type documentUsage struct {
-	CPU       float64 `json:"cpu_seconds"`  // of the living processes, since each was started
-	Memory    int64   `json:"memory_bytes"` // resident; memory that processes share counts for each of them
+	CPU       float64 `json:"cpu_seconds"`  // CPU time of the living processes, each since its start
+	Memory    int64   `json:"memory_bytes"` // resident memory; what processes share counts for each of them
 	Processes int     `json:"processes"`
 }
 
@@ -145,8 +146,8 @@ func JobURI(id string) string { return "job://" + id }
 // outputURI returns the URI of a job's output.
 func outputURI(id string) string { return JobURI(id) + "/output" }
 
-// Document returns the document about a job that has shown these displays. live is asked while the
-// job runs. log is its output; nil: none.
+// Document returns the document about a job that has shown these displays. It asks live while the
+// job runs. log is the job's output; nil if the job has no output.
 func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Display, log output.Reader) *Document {
 	out := record.Output
 	r := &Document{

@@ -17,8 +17,8 @@ type Part int
 // The parts.
 const (
 	Ends    Part = iota // the beginning and the end
-	Newest              // while the job runs its newest output, later both ends
-	Forward             // the beginning: the rest can be read from the reply's cursor
+	Newest              // the newest output while the job runs, both ends afterwards
+	Forward             // the beginning; the rest can be read from the reply's cursor
 )
 
 // How many bytes of a log one reply reads from each end. A program that draws over its own output
@@ -26,7 +26,7 @@ const (
 // that a reply costs the same however long the log is.
 const (
 	endBytes    = 256 << 10
-	newestBytes = 8 << 10 // of a running job; more if the reply has room for more than 2,000 characters
+	newestBytes = 8 << 10 // for a running job; more if the reply has room for more than 2,000 characters
 )
 
 // First errors take this share of a page, and no room that is too small for one.
@@ -64,7 +64,7 @@ type excerpt struct {
 	errors  int            // lines of the omitted bytes that are shown as first errors
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
-	from    int64          // the cursor asked for, or the later one up to which the output was replaced
+	from    int64          // the cursor asked for, or the later cursor up to which the output was replaced
 	cleared output.Range   // the bytes that were asked for and have been replaced
 	next    int64          // the cursor to continue from
 
@@ -81,7 +81,7 @@ func (x *excerpt) shows(at int64) bool {
 func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	stat := log.Stat()
 	room = max(room, 1)
-	from := min(w.From, stat.End) // for callers that don't check; a log never shrinks
+	from := min(w.From, stat.End) // not every caller checks From; a log never shrinks
 	cleared := output.Range{From: from, To: from}
 	if w.View != RawView {
 		from = max(from, min(w.cleared, stat.End))
@@ -116,8 +116,8 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	return x
 }
 
-// beside takes the output before that which the screen in the reply shows, in the reply to the call
-// that has started the job. Other replies leave it out.
+// beside takes the output before the screen that the reply shows. Only the reply to the call that
+// started the job has that output; other replies leave it out.
 func (x *excerpt) beside(log output.Reader, stat output.Stat, w Window, from int64, room int) {
 	stat.End = max(from, min(stat.End, w.screen.start))
 	if w.Part == Ends {
@@ -260,8 +260,8 @@ func lacking(log output.Reader, page view.Page) (lacks [sections]bool) {
 	return lacks
 }
 
-// joined returns a section with a mark at the place of the omission, on a line of its own unless a
-// line is cut there, and after it the lines of errors that were found there.
+// joined returns a section with a mark at the place of the omission, and after it the lines of
+// errors found there. The mark has a separate line unless a line is cut there.
 func joined(s view.Section, mark bool, missing, errors string) string {
 	if !mark || s.Head == "" && s.Tail == "" && errors == "" {
 		return s.Head + s.Tail

@@ -14,9 +14,9 @@ import (
 
 // A Reporter describes jobs in replies and in documents.
 type Reporter struct {
-	Jobs     *jobs.Registry   // to find the job that a queued one waits for; nil: it is not named
+	Jobs     *jobs.Registry   // finds the job that a queued job waits for; if nil, replies don't name it
 	NoImages bool             // replies have no blocks and count none
-	now      func() time.Time // nil: time.Now
+	now      func() time.Time // if nil, time.Now
 }
 
 func (rp *Reporter) time() time.Time {
@@ -30,10 +30,10 @@ func (rp *Reporter) time() time.Time {
 // call that the reply answers.
 type Window struct {
 	From      int64        // the cursor of the first byte
-	Part      Part         // what to show if not all of it fits
-	MaxChars  int          // of the complete reply; below 500, of the output alone
-	NewestMax int          // the most characters of the newest output of a running job; 0: as many as fit
-	Notices   *CallNotices // of the call that the reply answers; nil: it announces no other jobs
+	Part      Part         // the part to show if not all of the output fits
+	MaxChars  int          // bounds the complete reply; a value below 500 bounds the output alone
+	NewestMax int          // bounds the newest output of a running job, in characters; 0 for as many as fit
+	Notices   *CallNotices // the notices of the answered call; if nil, the reply announces no other jobs
 
 	// Answered is the question that the call answered, or nil. If it is set, the lines about the
 	// next question leave out what equals it, and a prompt that the output ends with.
@@ -47,8 +47,8 @@ type Window struct {
 	View string
 
 	cleared int64            // the cursor up to which the job has replaced its output
-	screen  *screenShown     // in place of output; nil: none
-	search  *findings.Search // for errors in the middle that is left out; nil: none
+	screen  *screenShown     // the screen shown in place of output; nil if output is shown
+	search  *findings.Search // looks for errors in the omitted middle; nil if nothing does
 
 	facts    []fact
 	noImages bool
@@ -131,7 +131,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 const (
 	stackMax   = 2000 // characters of the stack of a running job
 	smallReply = 500  // a smaller Window.MaxChars bounds the output alone
-	leastRoom  = 100  // for output, however much the other lines take
+	leastRoom  = 100  // characters that output always has, however long the other lines are
 	usualHead  = 160  // bytes of the header lines about a job
 	usualRest  = 240  // characters of cursor, section marks and the lines about omissions
 	lessRoom   = 50
@@ -256,8 +256,8 @@ func (rp *Reporter) queued(r *Reply, record jobs.Record) {
 	}
 }
 
-// Ahead returns the job that a queued one waits for, a running one if it can. It returns nil if
-// there is none.
+// Ahead returns the job that a queued job waits for, preferably a running job. It returns nil if
+// there is no such job.
 func (rp *Reporter) Ahead(record jobs.Record) (ahead *jobs.Record) {
 	if rp.Jobs == nil {
 		return nil
@@ -274,8 +274,8 @@ func (rp *Reporter) Ahead(record jobs.Record) (ahead *jobs.Record) {
 	return ahead
 }
 
-// takeTurns reports whether two jobs run one at a time: those of one Python or shell session, and
-// installs into one environment.
+// takeTurns reports whether two jobs must run one after the other: both belong to one Python or
+// shell session, or install into one environment.
 func takeTurns(a, b jobs.Record) bool {
 	inSession := func(record jobs.Record) bool {
 		return record.Session != "" && (record.Kind == jobs.Python || record.Holds)
@@ -334,12 +334,12 @@ func doing(probe jobs.Probe) string {
 }
 
 // stopped names the first process that a signal has stopped, and counts the others. It returns the
-// empty string if there is none.
+// empty string if no process is stopped.
 func stopped(p jobs.Probe) string {
 	if p == nil {
 		return ""
 	}
-	all, _ := p.Stopped() // an error: those that could be seen
+	all, _ := p.Stopped() // on an error, all has the processes that could be seen
 	if len(all) == 0 {
 		return ""
 	}

@@ -11,15 +11,16 @@ import (
 // names no tool except the NextTools; a Note can name any.
 
 // NextTools are the tools that a Next line can name. Clients that search for tools load these from
-// the start, so that a model can follow the line at once.
+// the start, so that a model can follow the line at once: they have anthropic/alwaysLoad, and
+// Claude Code 2.1.330 puts only such tools into the prompt.
 var NextTools = []string{
 	"cancel_job", "check_job_status", "execute_command_async", "execute_python",
 	"send_command_input", "send_python_input", "wait_for_jobs",
 }
 
-// Keys in nexts: a question of Python that one line answers, and a stop that has not ended Python
-// because that would cost the variables, before and after the code has had its interrupt. The other
-// keys are the kinds of questions at a terminal.
+// Keys in nexts. pythonLine is for a question of Python that one line answers. untaken and reached
+// are for a stop that has not ended Python because the variables would be lost: before and after
+// the code has received its interrupt. The other keys are the kinds of questions at a terminal.
 const (
 	pythonLine = "python"
 	untaken    = "untaken"

@@ -13,7 +13,8 @@ import (
 
 // If a reply said that a job is running, a later reply about another job announces that it has
 // ended or waits for input: "Also: job … completed". If a call about a job was cancelled, the next
-// reply announces that the job still runs, because some clients tell their model that it does not.
+// reply announces that the job still runs, because some clients tell their model that it does not
+// (Claude Code 2.1.330 says after Esc that the tool use was rejected).
 // Each event is announced to a connection at least once, by such a line or by a reply about the job
 // itself, and so is the death of an idle Python by "Lost:". If an answer with an announcement is
 // dropped, it is announced again:
@@ -51,8 +52,8 @@ const lateMax = 100
 // is ready to use.
 type Notices struct {
 	mu      sync.Mutex
-	watched map[string]*watchedJob // by the job's id
-	late    []*watchedJob          // ended ones, watched for late output, the oldest first
+	watched map[string]*watchedJob // the key is the job's ID
+	late    []*watchedJob          // ended jobs watched for late output, the oldest first
 	lost    map[string]bool        // losses of variables that were announced
 }
 
@@ -60,11 +61,11 @@ type Notices struct {
 type watchedJob struct {
 	job       *jobs.Job
 	changed   <-chan struct{} // closed when the job has changed; nil if it must be inspected anyway
-	answers   int             // under way that are about it or announce an event of it
-	shown     bool            // a reply has been about it, or has announced an event of it
-	delivered event           // the last that a queued answer announced; 0 is none
-	cancelled bool            // a call about it was cancelled, and no answer has announced that
-	late      bool            // its late output was announced, and no reply has shown it since
+	answers   int             // the number of pending answers about the job or with an event of it
+	shown     bool            // a reply was about the job or announced an event of it
+	delivered event           // the last event that a queued answer announced; 0 if no event was announced
+	cancelled bool            // a call about the job was cancelled, and no answer has announced that
+	late      bool            // late output was announced, and no reply has shown the job since
 }
 
 // CallNotices hold what the answer to one call announces. Only Settle and Cancel can run concurrently
@@ -72,7 +73,7 @@ type watchedJob struct {
 type CallNotices struct {
 	all       *Notices
 	claims    []claim
-	lost      []string // the losses that it announces
+	lost      []string // the losses that the answer announces
 	cancelled bool
 	settled   bool // the answer is queued or dropped, and announces nothing more
 }
@@ -82,7 +83,7 @@ type CallNotices struct {
 type claim struct {
 	w         *watchedJob
 	about     bool  // the call is about the job
-	event     event // the event that the answer announces; 0 is none
+	event     event // the event that the answer announces; 0 if it announces no event
 	cancelled bool  // the answer announces that a call about the job was cancelled
 }
 

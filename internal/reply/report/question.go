@@ -11,10 +11,10 @@ import (
 
 // known is what the reader of a reply knows of a job's question without the lines about it.
 type known struct {
-	answered *jobs.Question // the question that the call answered; nil: none
+	answered *jobs.Question // the question that the call answered; nil if it answered no question
 	prompt   bool           // the output that the reply shows ends with the new prompt
-	line     string         // that the cursor is in, if a program of the running job takes input
-	hold     *jobs.Hold     // why a stop has not ended the job; nil: there is none, or it climbs
+	line     string         // the cursor's line, if a program of the running job takes input
+	hold     *jobs.Hold     // why a stop has not ended the job; nil without a stop, or while it escalates
 }
 
 // whatIsKnown returns what a caller that has just answered a question knows of the next one. Other

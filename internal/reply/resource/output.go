@@ -10,7 +10,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// readBytes is the most output that one read returns: less than clients truncate.
+// readBytes bounds the output that one read returns. Clients truncate more: Claude Code 2.1.329
+// passes on at most 50,000 characters of a tool's result.
 const readBytes = 32 << 10
 
 // readParts is the most parts that one read returns.
@@ -19,13 +20,13 @@ const readParts = 64
 // A Range says which part of the log was read and how to continue: read again from the
 // cursor Next, immediately if More is set.
 type Range struct {
-	Stream  string `json:"stream,omitempty"` // of this part: stdout, stderr or tty
-	From    int64  `json:"from"`             // where the read begins; after the requested cursor if bytes there are gone
+	Stream  string `json:"stream,omitempty"` // the stream of this part: stdout, stderr or tty
+	From    int64  `json:"from"`             // the first cursor read; after the requested cursor if bytes there are gone
 	Next    int64  `json:"next"`             // the cursor of the next read
 	End     int64  `json:"end"`              // bytes written when it was read
 	Dropped int64  `json:"dropped"`          // bytes between the requested cursor and From, which are gone
 	More    bool   `json:"more"`             // there is already output at Next
-	Status  string `json:"status"`           // of the job; if it has ended and More is not set, all output has been read
+	Status  string `json:"status"`           // the job's status; if it is final and More is not set, all output has been read
 }
 
 // A part is a part of a job's output: in the text view the text of one stream, in the raw view
@@ -38,8 +39,7 @@ type part struct {
 // outputParts returns a job's output from cursor on, which must not be beyond the end. The text
 // view has one part for each stream, the raw view one for each change of stream, in order of
 // arrival; there is always at least one part. The text view begins after what the job has replaced.
-// The status is taken before the output, so all output
-// of a job whose status is final can be read.
+// The status is taken before the output, so all output of a job whose status is final can be read.
 func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	record := j.Record()
 	status, end := record.Status, record.Output.End

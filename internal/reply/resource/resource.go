@@ -1,5 +1,6 @@
-// Package resource reads what programs get of jobs by address: a job as JSON, its output, and what
-// it has shown. Models get text from the tools instead.
+// Package resource reads what programs get of jobs by address: a job as JSON, its output, and its
+// displays. Models get text from the tools instead. A front end serves the addresses as MCP
+// resources: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 //
 // [Parse] reads an address, and [Request.Read] what it names. Their errors are mistakes of the
 // caller, in words that say how to correct them. The package knows no protocol: a front end finds
@@ -19,7 +20,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// The templates of the addresses.
+// The templates of the addresses: https://www.rfc-editor.org/rfc/rfc6570
 const (
 	JobTemplate     = "job://{id}"
 	OutputTemplate  = "job://{id}/output{?cursor,view}"
@@ -34,12 +35,12 @@ const OutputMeta = "async-repl/output"
 
 // A Request is a parsed address.
 type Request struct {
-	ID      string // of the job
+	ID      string // the job's ID
 	uri     string
 	output  bool
-	display int // its number; 0: no display is asked for
+	display int // the number of the display asked for; 0 if it asks for no display
 	cursor  int64
-	view    string // of the output; empty: text
+	view    string // the view of the output; empty for text
 }
 
 const resourcesAre = "The resources are " + JobTemplate + ", " + OutputTemplate + " and " + DisplayTemplate + "."

@@ -15,9 +15,9 @@ type Screen struct {
 	Row        int    `json:"cursor_row"`
 	Column     int    `json:"cursor_column"`
 	Hidden     bool   `json:"cursor_hidden,omitempty"`
-	Incomplete bool   `json:"incomplete,omitempty"` // it can lack what was drawn long ago
-	End        int64  `json:"end"`                  // bytes written when it was drawn
-	Status     string `json:"status"`               // of the job
+	Incomplete bool   `json:"incomplete,omitempty"` // the screen can lack what was drawn long ago
+	End        int64  `json:"end"`                  // bytes written when the screen was drawn
+	Status     string `json:"status"`               // the job's status
 }
 
 // readScreen returns what the terminal of a job shows now: its rows, each with a newline.

@@ -18,24 +18,25 @@ const (
 	// maxResets is after how many times it stops, because the states of the expression are too many.
 	maxResets = 16
 
-	unknown int32 = -1 // no state: it has not been made yet
+	unknown int32 = -1 // the state has not been made yet
 	accept  int32 = -2 // the line can match
-	dead    int32 = -3 // it can't
+	dead    int32 = -3 // the line can't match
 )
 
-// A filter finds lines that can match an expression, ten times as fast as package regexp does: it
-// is an automaton with one state at a time, which is made when it is first needed. It takes $ and
-// \b for true everywhere, so the expression must check what it finds. It belongs to one search.
+// A filter finds lines that can match an expression, ten times as fast as package regexp does. It
+// is an automaton with one state at a time, and makes each state when it is first needed, as in
+// https://swtch.com/~rsc/regexp/regexp1.html. It takes $ and \b for true everywhere, so the
+// expression must check what it finds. It belongs to one search.
 type filter struct {
 	prog    *syntax.Prog
-	bounds  []rune     // where the classes of characters begin: no instruction divides a class
-	ascii   [128]int32 // the class of each
-	table   []int32    // for each state and class, where the next state begins in it
+	bounds  []rune     // the first character of each class; no instruction divides a class
+	ascii   [128]int32 // the class of each ASCII character
+	table   []int32    // the index in table of the next state, by state and class
 	sets    [][]uint32 // the instructions of each state
-	size    int        // of all sets
+	size    int        // the number of instructions in all sets, plus one for each set
 	states  map[string]int32
-	pending []uint32 // of the set being made
-	inSet   []bool   // by instruction
+	pending []uint32 // the instructions of the set being made
+	inSet   []bool   // whether an instruction is in pending
 	key     []byte
 	resets  int
 }
@@ -91,7 +92,8 @@ func (f *filter) class(c rune) int32 {
 	return int32(i)
 }
 
-// reset makes the table with the state at the start of a line alone. There is none if that accepts.
+// reset makes the table with only the state at the start of a line. If that state accepts, every
+// line can match, and the table is nil.
 func (f *filter) reset() {
 	f.table, f.sets, f.size, f.states = f.table[:0], nil, 0, map[string]int32{}
 	if f.add(uint32(f.prog.Start), true) {
@@ -101,8 +103,9 @@ func (f *filter) reset() {
 	f.state()
 }
 
-// add adds an instruction to the pending set, with those that follow without a character. start says
-// that this is the start of a line. It reports whether the expression has matched.
+// add adds an instruction to the pending set, with the instructions that follow it without reading
+// a character. start says that this is the start of a line. add reports whether the expression has
+// matched.
 func (f *filter) add(pc uint32, start bool) bool {
 	if f.inSet[pc] {
 		return false

@@ -11,7 +11,7 @@ import (
 // goroutines at once.
 type Finder struct {
 	pattern *Pattern
-	filter  *filter // of a pattern without a literal; nil: every line can match
+	filter  *filter // used if the pattern has no literal; nil if every line can match
 }
 
 // NewFinder returns a Finder of a pattern.
@@ -25,12 +25,12 @@ func NewFinder(p *Pattern) *Finder {
 
 // A Capture is what a group of a pattern has matched.
 type Capture struct {
-	Name string // or the number of the group
+	Name string // the name of the group, or its number
 	Text string
 }
 
-// Candidate returns where the first line of a block from an offset on begins and ends that can
-// match, and where the next one begins. It reports false if there is none.
+// Candidate finds the first line that can match, in a block from an offset on. It returns where the
+// line begins and ends, and where the next line begins. It reports false if no line can match.
 func (f *Finder) Candidate(b lines.Block, from int) (start, end, next int, ok bool) {
 	if from >= len(b.Text) {
 		return 0, 0, 0, false
@@ -47,7 +47,7 @@ func (f *Finder) Candidate(b lines.Block, from int) (start, end, next int, ok bo
 // long, and the groups that took part in the match.
 func (f *Finder) Match(line []byte) (text string, captures []Capture, ok bool) {
 	expr := f.pattern.expr
-	if !expr.Match(line) { // which is faster than to find the groups
+	if !expr.Match(line) { // Match is faster than FindSubmatchIndex
 		return "", nil, false
 	}
 	loc := expr.FindSubmatchIndex(line)

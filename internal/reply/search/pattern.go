@@ -16,11 +16,12 @@ import (
 // maxPattern is how many characters a pattern can have.
 const maxPattern = 1000
 
-// A Pattern is a regular expression of RE2 that is looked for in single lines.
+// A Pattern is a regular expression of RE2 that a search looks for in single lines. The syntax:
+// https://pkg.go.dev/regexp/syntax
 type Pattern struct {
 	expr    *regexp.Regexp
 	tree    *syntax.Regexp
-	literal []byte // every match contains it; nil: none is known that is worth to look for
+	literal []byte // every match contains it; nil if no such text is worth looking for
 }
 
 // A PatternError says why a pattern can't be used, in words that follow its name.
@@ -55,8 +56,8 @@ func Compile(pattern string) (*Pattern, error) {
 	return p, nil
 }
 
-// required returns the longest text that every match of an expression contains, of the characters
-// that count.
+// required returns the longest text, made of characters for which counts is true, that every match
+// of an expression contains.
 func required(re *syntax.Regexp, counts func(c rune, fold bool) bool) (longest string) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -85,14 +86,14 @@ func required(re *syntax.Regexp, counts func(c rune, fold bool) bool) (longest s
 }
 
 // isPlain reports whether a character of a pattern stands for one sequence of bytes. U+FFFD doesn't:
-// it also matches bytes that are not UTF-8.
+// it also matches bytes that are not UTF-8 (https://pkg.go.dev/regexp, golang/go#48749).
 func isPlain(c rune, fold bool) bool {
 	return c != utf8.RuneError && c != '\n' && !(fold && unicode.SimpleFold(c) != c)
 }
 
 func isNewline(c rune, _ bool) bool { return c == '\n' }
 
-// explain returns what RE2 says of a pattern that it refuses, with the place in the pattern.
+// explain returns why RE2 refuses a pattern, with the place in the pattern.
 func explain(pattern string, err error) string {
 	wrong, ok := errors.AsType[*syntax.Error](err)
 	if !ok {

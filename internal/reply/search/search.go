@@ -16,7 +16,7 @@ type Query struct {
 	From    int64         // the cursor where the text begins
 	Matches int           // how many matches to return
 	Context int           // how many lines before and after each
-	Limit   time.Duration // when to stop and say how to continue
+	Limit   time.Duration // the search stops after this time and says how to continue
 }
 
 // A Line is one line of a result, shortened if it is long.
@@ -24,7 +24,7 @@ type Line struct {
 	Section lines.Section
 	At      int64 // the cursor from which to read it; rows that were made by one move share it
 	Text    string
-	place   int64 // in the order of its section: the number of its block, and its offset there
+	place   int64 // the line's place in its section, made of the block's number and the offset there
 }
 
 // A Match is a line that matches, and lines around it.
@@ -35,19 +35,19 @@ type Match struct {
 
 // A Result is what a search has found.
 type Result struct {
-	Matches  []*Match       // in the order of their cursors
-	From, To int64          // what was searched
-	Dropped  []output.Range // what of that is gone
-	Next     int64          // the cursor of the next match; -1: there is none
+	Matches  []*Match       // sorted by cursor
+	From, To int64          // the range that was searched
+	Dropped  []output.Range // the parts of that range that are gone
+	Next     int64          // the cursor of the next match; -1 if no match follows
 	Late     bool           // the time was over; Next is where to continue
 	Pieces   bool           // a line was searched in pieces because it is longer than 1 MiB
 }
 
 const (
 	lineMax    = 300      // characters of a line of a result
-	farBytes   = 4 << 10  // a match further into its line is at a cursor of its own
+	farBytes   = 4 << 10  // a match further into its line has a cursor shortly before the match
 	overlap    = 64 << 10 // bytes of a long line's last piece that are searched again with the next
-	checkBytes = 64 << 10 // bytes that the expression reads before the search looks whether it must stop
+	checkBytes = 64 << 10 // bytes that the expression reads between two checks of the context
 )
 
 // Run searches a log.
@@ -95,22 +95,22 @@ type seeker struct {
 	query       Query
 	scanner     *lines.Scanner
 	finder      *Finder
-	found       []*Match // by cursor, at most one more than wanted
-	blocks      int64    // how many were passed
+	found       []*Match // sorted by cursor, at most one more than wanted
+	blocks      int64    // the number of blocks passed
 	sections    [lines.Sections]around
-	unchecked   int   // bytes that the expression has read since the seeker looked whether it must stop
-	missed      int64 // the first cursor that was not searched when the time was over; -1: none
-	contextOnly bool  // only lines after matches are wanted
+	unchecked   int   // bytes that the expression has read since the last check of the context
+	missed      int64 // the first cursor not searched when the time was over; -1 if all were searched
+	contextOnly bool  // the search wants only the lines after its matches
 	pieces      bool
 }
 
 // around is what a section keeps between two blocks.
 type around struct {
-	before  []Line   // the last lines
-	open    []*Match // that lack lines after them
+	before  []Line   // the last lines, for the Before of the next match
+	open    []*Match // matches that still lack lines after them
 	piece   []byte   // the end of a long line's last piece, which did not match
 	pieceAt int64    // the cursor of the last row of that piece
-	matched bool     // that piece has matched
+	matched bool     // the piece has matched
 }
 
 // enough reports whether all matches that are wanted, and one more, were found, and none can come
