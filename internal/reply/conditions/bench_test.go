@@ -40,7 +40,7 @@ func BenchmarkIdle(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			over := make(chan struct{})
 			go func() { defer close(over); Wait(ctx, all, c, time.Hour) }() // ends with ctx
-			time.Sleep(2 * time.Second)                                     // the first look
+			time.Sleep(2 * time.Second)                                     // the first scan
 			before := processorTime(b)
 			for b.Loop() {
 				time.Sleep(time.Second)

@@ -49,8 +49,8 @@ func (o *Outcome) Record() jobs.Record { return o.record }
 // input, although that waits for other things as well.
 func (o *Outcome) probably() bool { return o.event == asks && o.record.Accepts != (jobs.Reader{}) }
 
-// firstLook bounds the first reading of the output if the wait is shorter.
-const firstLook = time.Second
+// firstScan bounds the first reading of the output if the wait is shorter.
+const firstScan = time.Second
 
 // errOver cancels the waits for the other jobs when one job has ended the wait.
 var errOver = errors.New("the wait is over")
@@ -63,14 +63,14 @@ var errOver = errors.New("the wait is over")
 func Wait(ctx context.Context, all []*jobs.Job, c Conditions, d time.Duration) []Outcome {
 	outcomes := make([]Outcome, len(all))
 	started := time.Now()
-	looking, cancel := context.WithTimeout(ctx, max(d, firstLook))
+	searching, cancel := context.WithTimeout(ctx, max(d, firstScan))
 	defer cancel()
-	waits, looking := errgroup.WithContext(looking)
+	waits, searching := errgroup.WithContext(searching)
 	for i, j := range all {
 		waits.Go(func() error { // owned by this call, which waits for it; ends with the wait
-			waiting, cancel := context.WithDeadline(looking, started.Add(d))
+			waiting, cancel := context.WithDeadline(searching, started.Add(d))
 			defer cancel()
-			outcomes[i] = newWatch(j, &c, started).run(looking, waiting)
+			outcomes[i] = newWatch(j, &c, started).run(searching, waiting)
 			if c.over(outcomes[i].event) {
 				return errOver
 			}

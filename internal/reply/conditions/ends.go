@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// endsText says why a wait for the end of several jobs is over: what has met its condition, or
-// that nothing has. every says that all had to end.
+// endsText says why a wait for the end of several jobs is over: which jobs met the condition, or
+// that no job did. every says that all had to end.
 func endsText(outcomes []Outcome, every bool) string {
 	ended := 0
 	var met []string

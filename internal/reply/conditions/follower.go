@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// minRest is the least time between two looks.
+	// minRest is the least time between two scans.
 	minRest = 10 * time.Millisecond
-	// overlap is how many bytes of a very long line's last piece are looked at again with the next.
+	// overlap is how many bytes of a very long line's last piece are searched again with the next.
 	overlap = 64 << 10
 )
 
@@ -34,7 +34,7 @@ type follower struct {
 	pattern  *search.Finder // nil if the conditions have no pattern
 	stop     *search.Finder
 	sections [lines.Sections]section
-	rest     time.Duration // how long awaitOutput rests after the last look
+	rest     time.Duration // how long awaitOutput rests after the last scan
 }
 
 // A section is what a follower keeps of one stream.
@@ -56,9 +56,9 @@ func newFollower(log output.Reader, c *Conditions) *follower {
 	return f
 }
 
-// look reads what the log has now, unless ctx ends, and returns the first match.
-func (f *follower) look(ctx context.Context) *match {
-	end := f.log.Stat().End // a look is finite even during a flood: later output is for the next look
+// scan reads what the log has now, unless ctx ends, and returns the first match.
+func (f *follower) scan(ctx context.Context) *match {
+	end := f.log.Stat().End // a scan is finite even during a flood: later output is for the next scan
 	for ctx.Err() == nil && f.scanner.Read(end) {
 		if m := f.first(nil); m != nil && m.at < f.scanner.Passed() {
 			return m
@@ -76,11 +76,11 @@ func (f *follower) look(ctx context.Context) *match {
 			}
 		}
 	})
-	f.rest = max(minRest, 4*time.Since(begin)) // the last line can be long, and is looked at each time
+	f.rest = max(minRest, 4*time.Since(begin)) // the last line can be long, and each scan searches it again
 	return f.first(changing)
 }
 
-// first returns the match that begins first, of those in the sections and others.
+// first returns the match that begins first among the sections' matches and others.
 func (f *follower) first(others []*match) *match {
 	var by [lines.Sections]*match
 	for _, m := range others {

@@ -280,7 +280,7 @@ func TestIdleWaitersDoNothing(t *testing.T) {
 			p.prints("noise\n")
 			time.Sleep(100 * time.Microsecond)
 		}
-		if n := store.calls.Load() - before; n > 600 { // 5 a look, and some of Write's own
+		if n := store.calls.Load() - before; n > 600 { // 5 a scan, and some of Write's own
 			t.Errorf("%d calls for a second of output", n)
 		}
 		cancel()

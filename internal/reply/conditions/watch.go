@@ -20,7 +20,7 @@ type watch struct {
 	conditions *Conditions
 	started    time.Time // when the wait began
 	follower   *follower // nil if the output is not searched
-	looked     time.Time // the end of the last look
+	scanned    time.Time // the end of the last scan
 	open       *match    // the match in a line that has not ended; nil if there is no such match
 	opened     time.Time // the time at which open was first seen
 }
@@ -33,9 +33,9 @@ func newWatch(j *jobs.Job, c *Conditions, started time.Time) *watch {
 	return w
 }
 
-// run waits until the job meets a condition, or waiting is done. looking bounds the search of the
+// run waits until the job meets a condition, or waiting is done. searching bounds the search of the
 // output.
-func (w *watch) run(looking, waiting context.Context) Outcome {
+func (w *watch) run(searching, waiting context.Context) Outcome {
 	waiting, cancel := context.WithCancel(waiting)
 	settled := make(chan struct{})
 	go w.awaitJob(waiting, settled) // owned by this call, which waits for it; ends with waiting
@@ -44,9 +44,9 @@ func (w *watch) run(looking, waiting context.Context) Outcome {
 		changed := w.job.Changed()
 		record := w.job.Record()
 		over := isClosed(settled) && waiting.Err() == nil
-		final := isClosed(w.job.Done()) // checked before the look, so that the look sees all output
+		final := isClosed(w.job.Done()) // checked before the scan, so that the scan sees all output
 		over = over || final
-		m := w.look(looking, over || waiting.Err() != nil)
+		m := w.scan(searching, over || waiting.Err() != nil)
 		due, silent := w.silence(record)
 		switch {
 		case m != nil && m.stop:
@@ -96,19 +96,19 @@ func (w *watch) outcome(e event, m *match) Outcome {
 	return o
 }
 
-// look returns the first match in the output. One in a line that has not ended counts when it has
-// settled, or at once if this is the last look.
-func (w *watch) look(ctx context.Context, last bool) *match {
+// scan returns the first match in the output. One in a line that has not ended counts when it has
+// settled, or at once if this is the last scan.
+func (w *watch) scan(ctx context.Context, last bool) *match {
 	if w.follower == nil {
 		return nil
 	}
-	m := w.follower.look(ctx)
-	w.looked = time.Now()
+	m := w.follower.scan(ctx)
+	w.scanned = time.Now()
 	if w.open == nil {
-		w.opened = w.looked
+		w.opened = w.scanned
 	}
 	w.open = nil
-	if m != nil && m.open && !last && time.Since(w.job.Log().Stat().Last) < settle && w.looked.Sub(w.opened) < settleMax {
+	if m != nil && m.open && !last && time.Since(w.job.Log().Stat().Last) < settle && w.scanned.Sub(w.opened) < settleMax {
 		w.open = m
 		return nil
 	}
@@ -142,7 +142,7 @@ func earlier(due, other time.Duration) time.Duration {
 }
 
 // sleep returns when the state of the job has changed or is settled, when it has printed something
-// since the last look, after due unless that is negative, or when ctx is done.
+// since the last scan, after due unless that is negative, or when ctx is done.
 func (w *watch) sleep(ctx context.Context, changed, settled <-chan struct{}, due time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,12 +165,12 @@ func (w *watch) sleep(ctx context.Context, changed, settled <-chan struct{}, due
 	}
 }
 
-// awaitOutput closes printed when the job has printed something since the last look, and the
+// awaitOutput closes printed when the job has printed something since the last scan, and the
 // follower has rested.
 func (w *watch) awaitOutput(ctx context.Context, printed chan<- struct{}) {
 	defer close(printed)
 	select {
-	case <-time.After(time.Until(w.looked.Add(w.follower.rest))):
+	case <-time.After(time.Until(w.scanned.Add(w.follower.rest))):
 	case <-ctx.Done():
 		return
 	}

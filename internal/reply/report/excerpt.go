@@ -92,7 +92,7 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		x.late = stat.End - stat.Final
 	}
 	if w.screen != nil {
-		x.beside(log, stat, w, from, room)
+		x.beforeScreen(log, stat, w, from, room)
 		return x
 	}
 	if w.lines > 0 {
@@ -116,9 +116,9 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 	return x
 }
 
-// beside takes the output before the screen that the reply shows. Only the reply to the call that
-// started the job has that output; other replies leave it out.
-func (x *excerpt) beside(log output.Reader, stat output.Stat, w Window, from int64, room int) {
+// beforeScreen takes the output before the screen that the reply shows. Only the reply to the call
+// that started the job has that output; other replies leave it out.
+func (x *excerpt) beforeScreen(log output.Reader, stat output.Stat, w Window, from int64, room int) {
 	stat.End = max(from, min(stat.End, w.screen.start))
 	if w.Part == Ends {
 		x.ends(log, stat, true, from, view.Budget{Head: (room + 1) / 2, Max: room}, false, nil)

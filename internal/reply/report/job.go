@@ -59,7 +59,7 @@ type Window struct {
 // A fact is one header line.
 type fact struct{ name, value string }
 
-// Line adds a header line about the call itself, after those about the job.
+// Line adds a header line about the call itself, after the lines about the job.
 func (w *Window) Line(name, value string) { w.facts = append(w.facts, fact{name, value}) }
 
 // How many lines of its output the reply about an ended install shows. An installer prints its
@@ -85,8 +85,8 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	w.noImages = rp.NoImages
 	head := &Reply{}
 	head.b.Grow(usualHead)
-	known := whatIsKnown(j, record, live, w)
-	rp.describe(head, record, live, known)
+	in := newInputContext(j, record, live, w)
+	rp.describe(head, record, live, in)
 	rp.progressLine(head, record, j.Log())
 	if w.Look && live.Looker != nil && record.Status == jobs.Running {
 		var at string
@@ -104,7 +104,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	}
 	rest := &Reply{}
 	rest.Also(also)
-	next(rest, record, known)
+	writeNext(rest, record, in)
 	w.cleared = record.Cleared
 	w.screen = takeScreen(head, j, record, w)
 	w.search = &findings.Search{}
@@ -210,12 +210,12 @@ func Causes(l output.Loss) string {
 	return strings.Join(why, "; ")
 }
 
-// describe writes the header lines about a job, except its cursor and what the reader knows of its
-// question.
-func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known known) {
+// describe writes the header lines about a job, except its cursor and what the caller already knows
+// about its question.
+func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in inputContext) {
 	r.Line("Job ID", record.ID)
 	r.Line("Status", StatusText(record))
-	question(r, record, known)
+	writeQuestion(r, record, in)
 	var listening []string
 	for _, l := range record.Listening {
 		listening = append(listening, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
@@ -225,8 +225,8 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known
 	}
 	if record.Cancelling != "" && !record.Status.Final() {
 		rung := string(record.Cancelling)
-		if known.hold != nil {
-			rung += " (" + known.hold.Why + ")"
+		if in.hold != nil {
+			rung += " (" + in.hold.Why + ")"
 		}
 		r.Line("Cancelling", rung)
 	}
@@ -235,7 +235,7 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, known
 		rp.queued(r, record)
 	case record.Status == jobs.Running:
 		r.Line("Elapsed", rp.elapsed(record))
-		reader(r, record, known)
+		writeReader(r, record, in)
 		if record.Stopped != "" {
 			r.Line("Stopped", record.Stopped+" wants the terminal; it is in the background")
 		}
@@ -374,9 +374,9 @@ func (rp *Reporter) elapsed(record jobs.Record) string {
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
 	r.blank()
 	live := j.Live()
-	known := known{line: readerLine(j, record), hold: hold(live)}
-	rp.describe(r, record, live, known)
+	in := inputContext{line: cursorLine(j, record), hold: hold(live)}
+	rp.describe(r, record, live, in)
 	rp.progressLine(r, record, j.Log())
 	r.cursor(j.Log().Stat().End)
-	next(r, record, known)
+	writeNext(r, record, in)
 }

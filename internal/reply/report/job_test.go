@@ -37,7 +37,7 @@ func TestActivity(t *testing.T) {
 	} {
 		tt.record.Status = jobs.Running
 		var r Reply
-		rp.describe(&r, tt.record, jobs.Live{Probe: tt.probe}, known{})
+		rp.describe(&r, tt.record, jobs.Live{Probe: tt.probe}, inputContext{})
 		if got := r.String(); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
@@ -66,9 +66,9 @@ func TestHoldIsDescribed(t *testing.T) {
 			return *tt.hold, true
 		}}
 		var r Reply
-		k := known{hold: hold(live)}
+		k := inputContext{hold: hold(live)}
 		new(Reporter).describe(&r, record, live, k)
-		next(&r, record, k)
+		writeNext(&r, record, k)
 		got := regexp.MustCompile(`(?m)^(Job ID|Status|Elapsed): .*\n`).ReplaceAllString(r.String(), "")
 		if got != tt.want {
 			t.Errorf("%q; want %q", got, tt.want)
@@ -81,7 +81,7 @@ func TestListenersAreNamedWithTheirProcesses(t *testing.T) {
 	python := jobs.Process{PID: 815, Program: "python3"}
 	rp := Reporter{}
 	rp.describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Listening: []jobs.Listener{
-		{Address: "127.0.0.1:8000", Process: python}, {Address: "[::1]:8000", Process: python}}}, jobs.Live{}, known{})
+		{Address: "127.0.0.1:8000", Process: python}, {Address: "[::1]:8000", Process: python}}}, jobs.Live{}, inputContext{})
 	if want := "\nListening: 127.0.0.1:8000 (python3, pid 815), [::1]:8000 (python3, pid 815)\n"; !strings.Contains(r.String(), want) {
 		t.Errorf("%q lacks %q", r.String(), want)
 	}
@@ -99,7 +99,7 @@ func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 
 func TestStoppedReaderIsNamed(t *testing.T) {
 	var r Reply
-	new(Reporter).describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Stopped: "cat (pid 812)"}, jobs.Live{}, known{})
+	new(Reporter).describe(&r, jobs.Record{Status: jobs.Running, Started: time.Now(), Stopped: "cat (pid 812)"}, jobs.Live{}, inputContext{})
 	if want := "\nStopped: cat (pid 812) wants the terminal; it is in the background\n"; !strings.Contains(r.String(), want) {
 		t.Errorf("%q lacks %q", r.String(), want)
 	}

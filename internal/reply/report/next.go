@@ -36,10 +36,10 @@ var nexts = map[string]string{
 	reached:    "wait_for_jobs; or cancel_job, which interrupts it again; or cancel_job(force=true), which ends Python and loses %s and those of this job",
 }
 
-// next writes the Next line if the job waits for input, or for a choice between its end and the
-// variables. After an answer it does so only if the new question is of another kind.
-func next(r *Reply, record jobs.Record, known known) {
-	if h := known.hold; h != nil {
+// writeNext writes the Next line if the job waits for input, or for a choice between its end and
+// the variables. After an answer it does so only if the new question is of another kind.
+func writeNext(r *Reply, record jobs.Record, in inputContext) {
+	if h := in.hold; h != nil {
 		key := untaken
 		if h.Reached {
 			key = reached
@@ -48,7 +48,7 @@ func next(r *Reply, record jobs.Record, known known) {
 		return
 	}
 	q := record.Question
-	if !record.Asks() || q == nil || known.answered != nil && known.answered.Kind == q.Kind {
+	if !record.Asks() || q == nil || in.answered != nil && in.answered.Kind == q.Kind {
 		return
 	}
 	key := q.Kind

@@ -23,7 +23,7 @@ import (
 //   - It continues to watch the newest Python jobs, whose threads and tasks can write late output.
 //     Late output is announced once, and again only after a reply has shown the job.
 //   - A job that only refused calls were about is not watched.
-//   - While an answer about a job is under way, or one that announces an event of it, no other
+//   - While an answer that is about a job, or announces an event of it, is under way, no other
 //     reply announces events of that job.
 //   - An announcement is delivered when the answer with it is queued to the client. If the answer
 //     is dropped, a later reply announces the event again.

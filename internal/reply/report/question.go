@@ -9,22 +9,24 @@ import (
 	"asyncrepl/jobs"
 )
 
-// known is what the reader of a reply knows of a job's question without the lines about it.
-type known struct {
+// An inputContext says what the lines about a job's input depend on besides the job's record. Its
+// zero value has no answered question, no prompt and no hold.
+type inputContext struct {
 	answered *jobs.Question // the question that the call answered; nil if it answered no question
 	prompt   bool           // the output that the reply shows ends with the new prompt
 	line     string         // the cursor's line, if a program of the running job takes input
 	hold     *jobs.Hold     // why a stop has not ended the job; nil without a stop, or while it escalates
 }
 
-// whatIsKnown returns what a caller that has just answered a question knows of the next one. Other
-// replies repeat everything, because the same call gives the same answer.
-func whatIsKnown(j *jobs.Job, record jobs.Record, live jobs.Live, w Window) known {
+// newInputContext returns the context for the reply that shows w. Only the reply to an answer
+// leaves out what the caller knows from the answered question. Other replies repeat everything,
+// because the same call gives the same answer.
+func newInputContext(j *jobs.Job, record jobs.Record, live jobs.Live, w Window) inputContext {
 	q := record.Question
 	if w.Answered == nil || q == nil {
-		return known{line: readerLine(j, record), hold: hold(live)}
+		return inputContext{line: cursorLine(j, record), hold: hold(live)}
 	}
-	return known{hold: hold(live), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
+	return inputContext{hold: hold(live), answered: w.Answered, prompt: q.Prompt != "" && endsWith(j.Log(), w.From, q.Prompt)}
 }
 
 // hold returns why the stop of a job has not ended it, or nil.
@@ -39,9 +41,9 @@ func hold(live jobs.Live) *jobs.Hold {
 	return &h
 }
 
-// readerLine returns the line that the cursor is in, if a program of the running job takes input.
+// cursorLine returns the line that the cursor is in, if a program of the running job takes input.
 // It is probably a prompt.
-func readerLine(j *jobs.Job, record jobs.Record) string {
+func cursorLine(j *jobs.Job, record jobs.Record) string {
 	if record.Accepts == (jobs.Reader{}) {
 		return ""
 	}
@@ -64,35 +66,35 @@ func endsWith(log output.Reader, from int64, line string) bool {
 	return found && (before == "" || strings.HasSuffix(before, "\n"))
 }
 
-// question writes the lines about the question of a job that waits for input.
-func question(r *Reply, record jobs.Record, known known) {
+// writeQuestion writes the lines about the question of a job that waits for input.
+func writeQuestion(r *Reply, record jobs.Record, in inputContext) {
 	q := record.Question
 	if q == nil || record.Status != jobs.WaitingInput {
 		return
 	}
-	if q.Prompt != "" && !known.prompt {
+	if q.Prompt != "" && !in.prompt {
 		r.Line("Prompt", q.Prompt)
 	}
-	if known.answered == nil || known.answered.Kind != q.Kind || known.answered.By != q.By {
+	if in.answered == nil || in.answered.Kind != q.Kind || in.answered.By != q.By {
 		r.Line("Waiting", strings.TrimSuffix(q.Kind+", "+q.By, ", "))
 	}
 }
 
-// reader writes the lines about a program of a running job that takes input and waits for something
-// else as well.
-func reader(r *Reply, record jobs.Record, known known) {
+// writeReader writes the lines about a program of a running job that takes input and waits for
+// something else as well.
+func writeReader(r *Reply, record jobs.Record, in inputContext) {
 	a := record.Accepts
 	if a == (jobs.Reader{}) {
 		return
 	}
-	if known.line != "" {
-		r.Line("Prompt", known.line)
+	if in.line != "" {
+		r.Line("Prompt", in.line)
 	}
 	r.Line("Accepts input", strings.TrimSuffix(a.Kind+", "+a.By, ", "))
 }
 
-// buffered ends what is said of input that no program was waiting for. If the job has ended, none
-// will read it.
+// buffered ends the text about input that no program was waiting for. Delivered cuts it off if the
+// job has ended, because then no program will read the input.
 const buffered = "; it is buffered until one reads"
 
 // Delivered says what became of input that was sent to a job, which may have ended since.
@@ -121,7 +123,7 @@ func Delivered(d jobs.Delivery, in jobs.Input, ended bool) string {
 	return strings.Join(parts, "; ")
 }
 
-// typed says what became of text, keys and the end of file. it is what to call them.
+// typed says what became of text, keys and the end of file. it is the word for them in the text.
 func typed(d jobs.Delivery, in jobs.Input, it string) string {
 	if d.Typing != nil {
 		if text := typing(d, it); text != "" {
@@ -137,7 +139,7 @@ func typed(d jobs.Delivery, in jobs.Input, it string) string {
 	return forReader(d, in, it)
 }
 
-// forReader says what became of input that a program must read. it is what to call the input.
+// forReader says what became of input that a program must read. it is the word for the input.
 func forReader(d jobs.Delivery, in jobs.Input, it string) string {
 	switch {
 	case d.Waiting:
@@ -156,8 +158,8 @@ func forReader(d jobs.Delivery, in jobs.Input, it string) string {
 	return "no program was waiting for " + it + buffered
 }
 
-// typing says how far input is that is typed one key at a time. It returns "" if all is typed, and
-// nothing more is to be said of it than of other input. it is what to call the input.
+// typing says how much is typed of input that is typed one key at a time. It returns "" if all is
+// typed, and the text is the same as for other input. it is the word for the input.
 func typing(d jobs.Delivery, it string) string {
 	done := false
 	select {

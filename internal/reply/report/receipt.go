@@ -131,8 +131,8 @@ func firstNames(parts []string, what string, names []string, count int) []string
 	return append(parts, what+list)
 }
 
-// rungs lists the rungs that a job needed, then those that the rest of its tree needed after its
-// end.
+// rungs lists the rungs that a job needed, and then the rungs that the rest of its tree needed
+// after the job's end.
 func rungs(rec jobs.Receipt) string {
 	var parts []string
 	if len(rec.Rungs) > 0 {

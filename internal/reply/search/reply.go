@@ -98,7 +98,7 @@ func alike(ms []*Match) int {
 	return n
 }
 
-// group writes the lines of the first of some matches and around it, without those that were
+// group writes the lines of the first of some matches and around it, without lines that were
 // written before, or will be with the next match. A mark before it stands for lines left out.
 func (w *writer) group(b *strings.Builder, ms []*Match) {
 	m := ms[0]

@@ -104,7 +104,7 @@ type seeker struct {
 	pieces      bool
 }
 
-// around is what a section keeps between two blocks.
+// around has the state that a section keeps between two blocks.
 type around struct {
 	before  []Line   // the last lines, for the Before of the next match
 	open    []*Match // matches that still lack lines after them
@@ -120,8 +120,8 @@ func (s *seeker) enough() bool {
 	return len(s.found) > n && s.found[n].At < s.scanner.Passed()
 }
 
-// wanted returns how many of the matches belong to the result: those that the query asks for, and
-// those that share the cursor of the last one, because no other search can begin between them.
+// wanted returns how many of the matches belong to the result: the matches that the query asks for,
+// and all that share the cursor of the last one, because no other search can begin between them.
 func (s *seeker) wanted() int {
 	n := s.query.Matches
 	for 0 < n && n < len(s.found) && s.found[n].At == s.found[n-1].At {
@@ -239,7 +239,7 @@ func (s *seeker) before(b lines.Block, start int) (list []Line) {
 	return list
 }
 
-// after adds the lines from an offset on to those after a match, and reports whether it has all.
+// after adds the lines from an offset on to m.After, and reports whether it is complete.
 func (s *seeker) after(m *Match, b lines.Block, at int) bool {
 	for at < len(b.Text) && len(m.After) < s.query.Context {
 		_, _, next := b.Bounds(at)
