@@ -49,7 +49,8 @@ func (o *Outcome) Record() jobs.Record { return o.record }
 // input, although that waits for other things as well.
 func (o *Outcome) probably() bool { return o.event == asks && o.record.Accepts != (jobs.Reader{}) }
 
-// firstScan bounds the first reading of the output if the wait is shorter.
+// firstScan bounds the first scan of the output if the wait is shorter. Without it, a wait of zero
+// seconds would not find what the job has already printed.
 const firstScan = time.Second
 
 // errOver cancels the waits for the other jobs when one job has ended the wait.

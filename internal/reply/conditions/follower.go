@@ -14,6 +14,7 @@ const (
 	// minRest is the least time between two scans.
 	minRest = 10 * time.Millisecond
 	// overlap is how many bytes of a very long line's last piece are searched again with the next.
+	// Without it, a match across the cut between two pieces would be missed.
 	overlap = 64 << 10
 )
 

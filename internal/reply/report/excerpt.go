@@ -273,7 +273,7 @@ func joined(s view.Section, mark bool, missing, errors string) string {
 	return text + errors + s.Tail
 }
 
-// lineBytes is how much of a line is read before the cursor at which a reply begins.
+// lineBytes is how many bytes of a line are read before the cursor at which a reply begins.
 const lineBytes = 4 << 10
 
 // begun returns s with the beginning of its first line, if a program draws over that. What stands

@@ -82,6 +82,7 @@ func lazily(pattern string) func() *regexp.Regexp {
 }
 
 // magics says what to use in place of a magic command of IPython. %q stands for its argument.
+// https://ipython.readthedocs.io/en/stable/interactive/magics.html
 var magics = map[string]string{
 	"autoreload": "importlib.reload loads a module again", "bash": shellHint,
 	"capture": "contextlib.redirect_stdout captures output",

@@ -9,7 +9,7 @@ import (
 )
 
 // progressBar returns the progress bar that a running job shows at the time now, or nil if it shows
-// none.
+// no bar.
 func progressBar(record jobs.Record, log output.Reader, now time.Time) *progress.Bar {
 	if record.Status != jobs.Running || log == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 // passes on at most 50,000 characters of a tool's result.
 const readBytes = 32 << 10
 
-// readParts is the most parts that one read returns.
+// readParts is the most parts that one read returns. The raw view begins a part at each change of
+// stream, so without a limit alternating output would become thousands of parts.
 const readParts = 64
 
 // A Range says which part of the log was read and how to continue: read again from the
@@ -84,7 +85,7 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	return parts
 }
 
-// lineBytes is how much of a line is read before the cursor at which a read begins.
+// lineBytes is how many bytes of a line are read before the cursor at which a read begins.
 const lineBytes = 4 << 10
 
 // byStream returns the text of each stream, in the order in which the streams begin. A bar that a

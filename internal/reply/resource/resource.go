@@ -97,7 +97,8 @@ func (r *Request) setQuery(query url.Values) (err error) {
 	return report.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
 }
 
-// DisplaySize returns the number of bytes of the display that is asked for, 0 if none is.
+// DisplaySize returns the size in bytes of the display that is asked for, or 0 if no such display
+// exists.
 func (r Request) DisplaySize(j *jobs.Job) int {
 	if full, found := r.fullSize(j); found {
 		return full.Size
@@ -124,7 +125,7 @@ type Content struct {
 	Meta     map[string]any `json:"_meta,omitempty"`
 }
 
-// Read returns the contents of the resource, which is of job j.
+// Read returns the contents of the resource, which must belong to job j.
 func (r Request) Read(j *jobs.Job, reporter *report.Reporter) ([]Content, error) {
 	switch {
 	case r.output && r.view == report.ScreenView:

@@ -46,7 +46,7 @@ type Result struct {
 const (
 	lineMax    = 300      // characters of a line of a result
 	farBytes   = 4 << 10  // a match further into its line has a cursor shortly before the match
-	overlap    = 64 << 10 // bytes of a long line's last piece that are searched again with the next
+	overlap    = 64 << 10 // bytes of a long line's last piece searched again with the next, for matches across the cut
 	checkBytes = 64 << 10 // bytes that the expression reads between two checks of the context
 )
 
