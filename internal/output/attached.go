@@ -21,16 +21,18 @@ var (
 )
 
 // attachments are the attachments of one log. A small one is in memory if there is room. Any other
-// is on disk, in parts of the size of a segment, which are evicted as those of the log are. If the
-// disk refuses it, it is in memory: the logs that were finished first make room for it there.
+// is on disk, in parts of the size of a segment, which the disk evicts as it evicts segments. If
+// the disk refuses it, it is in memory: the logs that were finished first make room for it there.
 type attachments struct {
 	memory *memory
 	disk   disk // nil: memory only
 	size   int  // bytes in a part
 
 	writing sync.Mutex // held while the disk writes
-	parts   int64      // on disk; guarded by writing
-	spare   []int64    // the parts of detached attachments, which the next ones replace; guarded by writing
+
+	// guarded by writing
+	parts int64   // parts numbered so far
+	spare []int64 // the parts of detached attachments, which the next ones replace
 
 	// guarded by memory.mu
 	list     map[int]attachment
@@ -43,9 +45,9 @@ type attachments struct {
 // An attachment is in memory, on disk, or lost.
 type attachment struct {
 	size      int
-	data      []byte  // if it is in memory
+	data      []byte  // its bytes; nil: they are on disk, or lost
 	parts     []int64 // the numbers of its parts on disk
-	evictions int64   // made on the disk by the time it was written
+	evictions int64   // what disk.evictions returned before it was written; a change means that it is lost
 	err       error   // why it was not kept, or is no longer
 }
 
@@ -53,7 +55,7 @@ type attachment struct {
 type memory struct {
 	mu       sync.Mutex
 	used     int            // bytes
-	finished []*attachments // those that hold some of it, in the order in which they are evicted
+	finished []*attachments // finished ones with bytes in memory, in the order in which they are evicted
 }
 
 // makeRoom reports whether there is room for n bytes. If the disk has refused them, because of why,
@@ -79,7 +81,7 @@ func (m *memory) makeRoom(n int, why error) bool {
 	return true
 }
 
-// attachedShape gives each part a place of its own.
+// attachedShape gives every part its own place, so that no part replaces another one.
 var attachedShape = shape{head: math.MaxInt64, ring: 1}
 
 func (a *attachments) add(b []byte) int {
@@ -210,7 +212,7 @@ func (a *attachments) read(n int) ([]byte, error) {
 		numbers = numbers[1:]
 	}
 	_, found = a.find(n)
-	switch { // the bytes can be those of another log, or of a later attachment
+	switch { // the bytes can belong to another log or to a later attachment by now
 	case a.discarded():
 		return nil, errDiscarded
 	case !found:
@@ -245,7 +247,7 @@ func (a *attachments) finish() {
 	}
 }
 
-// discard drops all attachments, those that are added later too.
+// discard drops all attachments, and keeps none that is added later.
 func (a *attachments) discard() {
 	a.drop()
 	if a.disk == nil {

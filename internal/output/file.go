@@ -11,8 +11,10 @@ import (
 )
 
 // A slotFile keeps the sealed segments of all logs of a store, in slots of one size in one file.
-// The file has no name, so that nothing is left of it however the process ends. It is one
-// descriptor however many logs there are, so that a log never runs out of descriptors halfway.
+// The file has no name, so that nothing is left of it however the process ends: the kernel frees
+// the space of an unlinked file when its last descriptor is closed
+// (https://man7.org/linux/man-pages/man2/unlink.2.html). It is one descriptor however many logs
+// there are, so that a log never runs out of descriptors halfway.
 //
 // The space that all logs take there is limited. If a write would exceed the limit, the slots of
 // the log that was finished first are taken away. If no log is finished the write is refused: an
@@ -24,10 +26,10 @@ type slotFile struct {
 
 	mu       sync.Mutex
 	file     rawFile  // nil before the first write
-	blocks   []int64  // by slot: the bytes it takes on disk; a free slot can take some, too
-	free     []int64  // slots; the last one is used first: those that take bytes on disk
+	blocks   []int64  // the bytes that each slot takes on disk; a free slot can take some, too
+	free     []int64  // slots that no log has; the last is used first, so slots that take bytes come last
 	used     int64    // the sum of blocks
-	finished []*slots // those that are not empty, in the order in which they are evicted
+	finished []*slots // finished logs that have slots, in the order in which they are evicted
 	failure  error    // see Usage
 }
 
@@ -48,12 +50,14 @@ type slots struct {
 	evicted atomic.Int64 // times; counted before the slots are used again
 
 	// guarded by file.mu
-	at       []int64 // by place: the slot of the segment, or none; empty if the log has no slots
+	at       []int64 // the slot of each place, or none; empty if the log has no slots
 	finished bool    // can be evicted, except while writing
 	writing  bool
 }
 
-// page is the unit in which a disk gives out space.
+// page is the unit in which a disk is assumed to give out space. A segment is counted in whole
+// pages, so that [Config].Disk bounds the blocks that the disk allocates and not only the bytes
+// written.
 const page = 4 << 10
 
 func pages(n int64) int64 { return (n + page - 1) / page * page }
@@ -87,9 +91,9 @@ func (s *slots) write(n int64, g segment) error {
 	return err
 }
 
-// reserve returns the slot of a place, which it allocates if there is none, with room for that many
-// bytes, and how many more than before the slot is counted for. The log is not evicted until the
-// write is over.
+// reserve returns a place's slot, with room for that many bytes, and how many more bytes than
+// before the slot is counted for. It allocates a slot if the place has none. The log is not evicted
+// until the write is over.
 func (f *slotFile) reserve(s *slots, place, bytes int64) (slot, more int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +146,7 @@ func (f *slotFile) grant(s *slots, place, slot int64) {
 	s.at[place] = slot
 }
 
-// spare returns the last free slot, and makes one if there is none. The caller holds f.mu.
+// spare returns the last free slot, and makes one if no slot is free. The caller holds f.mu.
 func (f *slotFile) spare() int64 {
 	if len(f.free) == 0 {
 		f.free = append(f.free, int64(len(f.blocks)))
@@ -246,7 +250,8 @@ func (s *slots) discard() {
 	taken := f.take(s)
 	f.mu.Unlock()
 	slices.Sort(taken)
-	for len(taken) > 0 { // without the lock: giving back a gigabyte takes long
+	// Giving back a gigabyte takes long, so the lock is not held meanwhile.
+	for len(taken) > 0 {
 		n := 1
 		for n < len(taken) && taken[n] == taken[n-1]+1 {
 			n++

@@ -25,11 +25,11 @@ type segmentLog struct {
 	final   int64 // -1 before Finish
 	last    time.Time
 	times   []timed       // the newest writes, a second apart; empty after Finish
-	closed  bool          // by Discard
+	closed  bool          // Discard was called: writes are ignored
 	changed chan struct{} // closed and dropped at a write; made when a reader waits
 
 	flushing bool          // flush runs
-	flushed  chan struct{} // closed and dropped when flush has written something or ends; made when a caller waits
+	flushed  chan struct{} // closed and dropped after each write of flush and at its end; made when a caller waits
 }
 
 // A timed is a cursor and when the byte there was written.
@@ -38,7 +38,8 @@ type timed struct {
 	cursor int64
 }
 
-// maxBacklog is how many segments can wait for the disk before Write waits for it.
+// maxBacklog is how many segments can wait for the disk before Write waits for it. Without it, a
+// program that prints faster than the disk writes would fill the memory.
 const maxBacklog = 2
 
 // newLog returns a log that keeps maxHeld sealed segments in memory, apart from those that wait for
@@ -102,7 +103,7 @@ func (l *segmentLog) Before(t time.Time) int64 {
 	}
 	for _, each := range slices.Backward(l.times) {
 		switch {
-		case !each.at.Add(time.Second).After(t): // a later write has a time of its own
+		case !each.at.Add(time.Second).After(t): // l.times has later writes separately
 			return end
 		case !each.at.After(t):
 			return each.cursor

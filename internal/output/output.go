@@ -97,9 +97,9 @@ type Stat struct {
 	End     int64     `json:"cursor"`              // bytes ever written
 	Final   int64     `json:"final"`               // End at Finish, -1 before; later bytes are late output
 	Dropped int64     `json:"dropped,omitempty"`   // bytes that are gone
-	Gaps    []Range   `json:"gaps,omitempty"`      // where they were
+	Gaps    []Range   `json:"gaps,omitempty"`      // the places of these bytes
 	Loss    Loss      `json:"dropped_by,omitzero"` // Dropped by cause, without what Discard dropped
-	Last    time.Time `json:"last,omitzero"`       // when the last bytes came; zero: none ever did
+	Last    time.Time `json:"last,omitzero"`       // the time of the last write; zero: nothing was written
 }
 
 // A Loss counts the bytes of a log that are gone, by cause.
@@ -155,7 +155,7 @@ type Log interface {
 
 // A Store makes logs.
 type Store interface {
-	// NewLog returns a new log; id names it among those of the store.
+	// NewLog returns a new log; id is its name in the store.
 	NewLog(id string) Log
 	// Usage returns the space that the logs take on disk.
 	Usage() Usage
@@ -163,16 +163,17 @@ type Store interface {
 
 // A Usage is the space that the logs of a store take on disk.
 type Usage struct {
-	Dir   string // where they are; empty before anything was written
+	Dir   string // the directory of the file; empty before anything was written
 	Bytes int64
-	Limit int64 // that Bytes never exceeds; 0: none
+	Limit int64 // Bytes never exceeds it; 0: no limit
 
-	// Failure is the error of the last write: that of a full disk, or [ErrLimit] unless a log could
-	// make room now. Nil if the write succeeded.
+	// Failure is the error of the last write, for example [syscall.ENOSPC] from a full disk. It is
+	// [ErrLimit] only while no log can make room. Nil if the write succeeded.
 	Failure error
 }
 
-// Recent is how long a log remembers when bytes came.
+// Recent is how long a log remembers when bytes came, see [Reader.Before]. A log that remembered
+// all times would grow with a program that prints slowly for days.
 const Recent = 10 * time.Second
 
 // Tail returns at most n of the newest bytes.

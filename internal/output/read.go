@@ -27,7 +27,7 @@ func (l *segmentLog) read(cursor int64, limit int, b []byte) Chunk {
 		}
 		c.Next = from + int64(read)
 		for i := range c.Spans {
-			c.Spans[i].Data = slices.Clip(c.Spans[i].Data) // to append to one must not write into the next
+			c.Spans[i].Data = slices.Clip(c.Spans[i].Data) // else an append to one span would overwrite the next
 		}
 		return c
 	}
@@ -91,7 +91,7 @@ func (l *segmentLog) inMemory(k int64) (segment, bool) {
 }
 
 // readDisk reads from disk as [disk.read] does. The caller holds l.mu, which is released meanwhile.
-// By the end the segment can be lost, and the bytes can be those of another one.
+// When it returns, the segment can be lost, and the bytes can belong to another segment.
 func (l *segmentLog) readDisk(k int64, off int, part []byte, stored labels) ([]byte, error) {
 	l.mu.Unlock()
 	runs, err := l.sealed.disk.read(k, off, part, int(stored.length))

@@ -12,7 +12,7 @@ type disk interface {
 	write(n int64, g segment) error
 	// read fills b with the bytes at off of segment n, and returns the encoded labels of the
 	// segment, which are that long. If the segment was replaced or evicted meanwhile, the bytes may
-	// be those of another segment, even of another log: the caller checks afterwards.
+	// belong to another segment, even of another log: the caller checks afterwards.
 	read(n int64, off int, b []byte, labels int) ([]byte, error)
 	// evictions returns how often everything stored was dropped to make room for other logs. An
 	// eviction is counted before the space is used again.
@@ -29,20 +29,20 @@ type disk interface {
 // A segment is in memory (held), gone (lost), or else on disk.
 type sealed struct {
 	size    int        // bytes in a segment
-	shape   shape      // of the segments kept
-	maxHeld int        // segments in memory that the disk has refused
+	shape   shape      // says which segments are kept
+	maxHeld int        // at most so many segments that the disk has refused stay in memory
 	disk    disk       // nil: memory only
-	buffers *sync.Pool // of *segment, shared with other logs; nil without a disk
+	buffers *sync.Pool // unused *segments, shared with other logs; nil without a disk
 
 	held      []heldSegment // oldest first
-	backlog   int           // of held: not tried to be written yet
+	backlog   int           // how many of held were not tried to be written yet
 	writing   int64         // the segment that is being written, or none
-	onDisk    []labels      // by place
-	evictions int64         // of the disk, that applyEvictions has seen
+	onDisk    []labels      // the labels of the segment in each place
+	evictions int64         // the evictions of the disk that applyEvictions has seen
 	lost      extents
 	loss      Loss
-	gone      Streams // of the lost segments
-	all       Streams // of all segments ever
+	gone      Streams // the streams of lost segments
+	all       Streams // the streams of all segments ever
 }
 
 // none is the number of no segment.
@@ -125,7 +125,7 @@ func (s *sealed) recycle(g segment) {
 // A pendingWrite is a held segment that is being written.
 type pendingWrite struct {
 	heldSegment
-	evictions int64 // that the log knew of when it began
+	evictions int64 // sealed.evictions when the write began
 }
 
 // next returns the segment to write next: the oldest one that was not tried yet, and if there is

@@ -11,8 +11,8 @@ type segment struct {
 	data []byte
 	runs []byte
 	last Stream
-	from int     // where the last run begins in data
-	set  Streams // of all runs
+	from int     // the offset in data of the last run
+	set  Streams // the streams of all runs
 }
 
 // streamBits is the number of bits of an encoded run that name its stream. With up to 6 of them, a

@@ -30,8 +30,8 @@ type store struct {
 	size    int        // bytes in a segment
 	short   bool       // logs fit into memory: the file is for attachments only
 	file    *slotFile  // nil: memory only
-	buffers *sync.Pool // of *segment: memory of segments that have been written to the file
-	memory  memory     // of attachments
+	buffers *sync.Pool // the memory of *segments that have been written to the file, for the next ones
+	memory  memory     // holds attachments
 }
 
 // NewStore returns a store that keeps logs for as long as the process lives.
@@ -80,7 +80,7 @@ func (s *store) Usage() Usage {
 }
 
 // A shape says which segments of a log are kept: the first ones, and as many of the newest as the
-// ring has places. Each segment has one place; those of the ring are used again and again.
+// ring has places. Each segment has one place; the places of the ring are used again and again.
 type shape struct {
 	head int64 // places of the first segments, one each
 	ring int64 // places that all later segments share

@@ -1,6 +1,6 @@
 // Package outputtest checks implementations of [output.Log].
 //
-// Begin with [Test], which an implementation calls from a test of its own. [Model] is the obvious
+// Begin with [Test], which the implementation's own test calls. [Model] is the obvious
 // log: it keeps everything. A test that drives a log in its own way, for example with a disk that
 // fails, drives a Model alongside and compares.
 package outputtest
@@ -21,11 +21,11 @@ type Model struct {
 	VagueStreams bool
 
 	data     []byte
-	streams  []byte // of each byte of data
+	streams  []byte // the stream of each byte of data
 	all      output.Streams
 	finished bool
 	final    int64
-	gone     []output.Range // at the last Compare
+	gone     []output.Range // the gaps that the last Compare saw
 }
 
 // End returns the number of bytes written.
