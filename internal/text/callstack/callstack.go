@@ -28,7 +28,7 @@ type Stack struct {
 	More   bool   // there are more than Outer
 	Awaits bool   // the innermost one waits for an event loop
 
-	Outside string // where the program is if there are no calls
+	Outside string // the program's place, in words, if there are no calls
 	Stopped bool   // a signal has stopped it
 	Since   Since
 	Own     string // the file name of the code that the program was given last
@@ -38,7 +38,7 @@ type Stack struct {
 type Call struct {
 	File, Function string
 	Line           int    // 0: unknown
-	Source         string // of the line; empty: it is not to be shown
+	Source         string // the text of the line; empty: it must not be shown
 }
 
 // Since says what happened since the last look.

@@ -36,11 +36,11 @@ var defaults = map[Mode]Setting{
 	{true, 2004}: Reset,
 }
 
-// Modes follow the modes of a terminal through the output of its programs. The zero Modes are those of
+// Modes follow the modes of a terminal through the output of its programs. The zero Modes describe
 // a new terminal.
 type Modes struct {
 	reader   Reader
-	settings map[Mode]Setting // of those that were switched
+	settings map[Mode]Setting // the modes that were switched; the others have their defaults
 }
 
 // Setting returns the setting of a mode.

@@ -12,11 +12,11 @@ const (
 
 // A Sequence is one escape sequence.
 type Sequence struct {
-	Len     int  // in bytes
+	Len     int  // its length in bytes
 	Open    bool // the bytes ended before the sequence did
 	Broken  bool // it has no proper end: a byte that can't be part of it came first
 	Control bool // a control sequence: CSI, parameters and a final byte
-	Private bool // of a control sequence: it has a prefix (<=>?) or an intermediate byte
+	Private bool // a control sequence with a prefix (<=>?) or an intermediate byte
 
 	// Final is the final byte of a control sequence or of a sequence of two bytes. It is 0 if the
 	// sequence is open or broken, is a string, or chooses a character set or the like.

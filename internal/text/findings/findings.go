@@ -19,20 +19,20 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// Limits of a search.
+// Limits of a search, so that a reply about a log of any size takes a bounded time.
 const (
-	endBytes = 4 << 20 // are searched at each end
-	endLines = 5000    // with a word are compared with patterns, at each end
+	endBytes = 4 << 20 // bytes that are searched at each end
+	endLines = 5000    // lines with a word that are compared with patterns, at each end
 	most     = 10      // findings
-	keyBytes = 500     // of a line are compared with patterns
-	textMax  = 200     // characters of a line are shown
+	keyBytes = 500     // bytes of a line that are compared with patterns
+	textMax  = 200     // characters of a line that are shown
 )
 
 // A Finding is a line that looks like an error.
 type Finding struct {
 	Section lines.Section
 	At      int64  // the cursor at which the line begins
-	Text    string // at most 200 characters
+	Text    string // the line, cut to 200 characters
 }
 
 // Findings are the first lines of each kind, 10 at most. A kind that a part's beginning shows is
@@ -99,7 +99,7 @@ type finder struct {
 	kinds []kind
 	pairs *wordPairs
 	known []bool // the kinds that were found
-	lines int    // with a word that may still be compared with patterns
+	lines int    // how many more lines with a word can be compared with patterns
 	torn  bool   // the first line can be the rest of one
 	left  int64  // the cursor of the first line that was not searched because there were enough; -1: none
 }

@@ -13,7 +13,7 @@
 // A scanner passes [Block]s, which hold many lines each. Search their Text, and ask Bounds and Cursor
 // about the place of what was found.
 //
-// Each section (stdout, stderr, result) is a text of its own, as in replies: a line that output of
+// Each section (stdout, stderr, result) is a separate text, as in replies: a line that output of
 // another section interrupts is one line. So lines come in order within a section only. The text
 // begins at the cursor where the scanner begins, and again after bytes that were dropped: a line
 // that either of them cuts is shown from there on.
@@ -24,7 +24,7 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// A Section is a part of the output that is text of its own.
+// A Section is a part of the output that is read as a separate text.
 type Section int
 
 // The sections. Terminal output and the lines of displays belong to stdout.
@@ -67,7 +67,7 @@ type Scanner struct {
 	folders [Sections]*view.Folder // nil: nothing of the section has been read
 	ends    [Sections]int64
 	torn    bool   // the text can begin inside a character
-	buf     []byte // that the log is read into
+	buf     []byte // the memory that read reads the log into
 	gaps    []output.Range
 }
 
@@ -115,7 +115,7 @@ func (s *Scanner) Read(to int64) bool {
 			s.Finish()
 			s.gaps = append(s.gaps, output.Range{From: c.From - c.Dropped, To: c.From})
 			s.at, s.torn = c.From, true
-			continue // with what is not beyond to
+			continue // the chunk can reach beyond to, so it is read again
 		}
 		if c.Next == c.From {
 			return false
@@ -152,7 +152,7 @@ func (s *Scanner) write(section Section, c output.Chunk) {
 		if SectionOf(span.Stream) == section {
 			places = append(places, view.Place{Offset: len(data), Cursor: at})
 			if data == nil {
-				data = span.Data // its capacity is clipped: append copies
+				data = span.Data // append copies it, because its capacity is clipped
 			} else {
 				data = append(data, span.Data...)
 			}

@@ -9,7 +9,7 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// What programs print that no row of the table knows: step 123/300 (41%), Reading database ... 47%.
+// Some progress matches no row of the table: step 123/300 (41%), Reading database ... 47%.
 // One such line can say anything. Two that differ in the count only, and the count has risen, are
 // progress.
 
@@ -55,8 +55,8 @@ func count(line string) (b Bar, key string, ok bool) {
 	return Bar{}, "", false
 }
 
-// part returns the bar of done of total, if the share that follows is that of these, or the word
-// before says that this is work.
+// part returns the bar of done of total, if the share that follows agrees with these numbers or the
+// word before says that this is work.
 func part(before, done, total, after string) (b Bar, ok bool) {
 	if done == "" || total == "" || strings.ContainsAny(done+total, ".") || strings.HasSuffix(before, "/") || strings.HasPrefix(after, "/") {
 		return Bar{}, false
@@ -124,7 +124,7 @@ func isOther(line string) bool {
 }
 
 // keyOf returns what the lines of one work have in common: the total, and the text before the count
-// but for its digits, which can be those of a clock.
+// without its digits, which can belong to a clock.
 func keyOf(before, total string) string {
 	return total + " " + strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -134,9 +134,9 @@ func keyOf(before, total string) string {
 	}, before)
 }
 
-// counted returns the last line with a count, if the one before it of the same work with another count
-// has a lower one. Lines can repeat a count: those of the batches of an epoch do. below reports whether
-// other text follows.
+// counted returns the last line with a count, if the last line before it with another count of the
+// same work has a lower one. Lines can repeat a count, as the batches of an epoch do. below reports
+// whether other text follows.
 func counted(lines []string) (b Bar, key string, below, ok bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if b, key, ok = count(lines[i]); !ok {

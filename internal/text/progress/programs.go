@@ -10,13 +10,13 @@ import (
 type row struct {
 	program string
 	has     []string              // each bar contains these, in order; looked for first, because it costs less
-	pattern func() *regexp.Regexp // its groups are percent, done, total, rate and left
-	unit    string                // of what is done, if the bar leaves it out
+	pattern func() *regexp.Regexp // the groups are percent, done, total, rate and left
+	unit    string                // the unit of done and total, if the bar leaves it out
 	per     string                // the unit of the rate, if the bar leaves it out
 }
 
-// bar returns a row. It has what stands between ellipses. Its pattern is compiled when a line has what the row looks for, so that a
-// server that shows no bars doesn't pay for the table.
+// bar returns a row. Ellipses separate the pieces of has. The pattern is compiled when a line has
+// all of them, so that a server that shows no bars doesn't pay for the table.
 func bar(program, has, pattern string) row {
 	return row{program: program, has: strings.Split(has, "…"), pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })}
 }

@@ -11,12 +11,12 @@ import (
 
 // A Bar is the state of some work as a program shows it. A field is empty if the bar doesn't say it.
 type Bar struct {
-	Done, Total float64       // in the bar's own units, or in percent; Total is 0 if the bar has none
-	Rate        string        // with its unit: 350 it/s
+	Done, Total float64       // amounts in the bar's unit, or in percent; Total is 0 if the bar has none
+	Rate        string        // the rate with its unit: 350 it/s
 	Left        time.Duration // negative: unknown
 
-	percent     float64 // as shown, or calculated; negative: unknown
-	done, total string  // as shown
+	percent     float64 // the share that is shown, or else calculated; negative: unknown
+	done, total string  // the amounts as the program writes them
 }
 
 // String returns what the bar says: 43 %, 4300 of 10000, 350 it/s, 0:16 left.
@@ -74,7 +74,7 @@ func Last(text string) (b Bar, ok bool) {
 
 // last is Last. below reports whether other text follows.
 func last(text string) (b Bar, below, ok bool) {
-	var rows []*row // that can match a line of it
+	var rows []*row // the rows that can match a line of text
 	for i := range programs {
 		if programs[i].mayMatch(text) {
 			rows = append(rows, &programs[i])

@@ -21,12 +21,12 @@ var errSlow = errors.New("drawing a screen takes too long")
 type Picture struct {
 	Size     Size
 	Rows     []string // up to the last one that is not blank
-	Row, Col int      // of the cursor
+	Row, Col int      // the place of the cursor
 	Hidden   bool     // the cursor is not shown
 	Whole    bool     // nothing that was written before could be on the screen, too
 }
 
-// A Size is that of a terminal, in character cells.
+// A Size is the size of a terminal in character cells.
 type Size struct{ Rows, Cols int }
 
 // Draw returns what a terminal shows after b, the newest output. begins reports whether b is all of

@@ -10,9 +10,9 @@ import (
 // Follower has drawn nothing yet.
 type Follower struct {
 	log        output.Reader
-	at         int64   // of the log, up to which the screen is drawn
+	at         int64   // the screen is drawn up to this cursor of the log
 	screen     *Screen // nil: nothing is drawn, or it can't be
-	rows, cols int     // of the screen
+	rows, cols int     // the size of the screen
 }
 
 // short bounds the output that is drawn without a check whether it alone decides what is shown: to
@@ -20,7 +20,7 @@ type Follower struct {
 const short = 1 << 10
 
 // Cursor returns where the cursor of a terminal of some size is after the output up to the cursor
-// end of a log. Between two calls for one log, end does not decrease. Another log is that of
+// end of a log. Between two calls for one log, end does not decrease. Another log belongs to
 // another terminal. Cursor reports false if the screen can't be drawn.
 func (f *Follower) Cursor(log output.Reader, end int64, rows, cols int) (row, col int, ok bool) {
 	if log != f.log {

@@ -17,17 +17,17 @@ const maxCells = 1 << 17
 
 // A Screen is a terminal of some rows and columns. It is not safe for concurrent use.
 //
-// The library has an alternate screen of its own, but keeps up to 10,000 lines that scroll off it,
-// in 112 bytes a character. So each of the two screens has an emulator here, and no emulator ever
-// switches.
+// The library has an alternate screen, too, but keeps up to 10,000 lines that scroll off it
+// (DefaultScrollbackSize in https://pkg.go.dev/github.com/charmbracelet/x/vt), in 112 bytes a
+// character. So each of the two screens has an emulator here, and no emulator ever switches.
 type Screen struct {
 	rows, cols int
-	emulators  [2]*vt.Emulator // of the main and of the alternate screen, which is made when it is needed
+	emulators  [2]*vt.Emulator // the main screen, and the alternate one, which is made when it is needed
 	alternate  bool            // the program draws on the alternate screen
 	hidden     bool            // the program has hidden the cursor
 	noWrap     bool            // the program has turned off that lines wrap
 	wraps      bool            // a wide character has filled its line: what is printed next stands on the next one
-	after      func()          // what the sequence that was just read asks for; the emulator can't do it while it reads
+	after      func()          // does what the last sequence asked for, which the emulator can't do while it reads
 	err        error           // why the screen can't be drawn any more
 }
 
@@ -51,7 +51,7 @@ func checkSize(rows, cols int) error {
 // takes as long as [Draw] may, the screen can't be drawn any more.
 func (s *Screen) Write(b []byte) { s.writeParts(b) }
 
-// Resize changes the size of the screen, as that of the program's terminal has changed.
+// Resize changes the size of the screen, because the program's terminal has been resized.
 func (s *Screen) Resize(rows, cols int) {
 	defer s.recover()
 	if err := checkSize(rows, cols); s.err == nil {
@@ -263,8 +263,8 @@ func (s *Screen) switches(p ansi.Params, on bool) bool {
 }
 
 // useAlternate switches to the alternate screen, which is blank then, or back. restore reports
-// whether the way back also moves the cursor to where it was last saved; it does so even if there
-// is none.
+// whether the way back also moves the cursor to the place where it was last saved. It moves the
+// cursor even if the main screen is already shown.
 func (s *Screen) useAlternate(on, restore bool) {
 	at := s.current().CursorPosition()
 	switch {

@@ -21,7 +21,9 @@ var ErrNotDrawn = errors.New("the screen can't be drawn: read view=text")
 // A Snapshot is what a terminal shows after the output up to a cursor.
 type Snapshot struct {
 	Picture
-	Start int64 // where the program that draws on all of the screen began; the end if there is none
+	// Start is the cursor at which the program that draws on all of the screen began, or End if no
+	// program does.
+	Start int64
 	End   int64
 }
 

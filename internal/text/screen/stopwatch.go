@@ -6,10 +6,12 @@ import (
 )
 
 // A stopwatch bounds the processor time that a goroutine uses, which it keeps on one thread. On a
-// busy machine the goroutine can wait for long without using any.
+// busy machine the goroutine can wait for long without using any, and a limit of the time that
+// passes would then refuse screens that are cheap to draw.
 type stopwatch struct {
-	limit, used time.Duration // used: of the thread at the start
-	due         time.Time     // the limit is not reached before
+	limit time.Duration
+	used  time.Duration // the thread's processor time at the start
+	due   time.Time     // the limit can't be reached earlier
 }
 
 // startStopwatch returns a stopwatch for this goroutine, which must stop it.

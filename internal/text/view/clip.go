@@ -10,7 +10,7 @@ type Section struct{ Head, Tail string }
 
 // A Page is the part of a log that a reply shows.
 type Page struct {
-	Sections []Section // by Span.Section
+	Sections []Section // indexed by Span.Section
 	From, To int64     // the bytes between these cursors are left out; equal if none are
 }
 
@@ -19,8 +19,8 @@ func (p Page) Omitted() int64 { return p.To - p.From }
 
 // A Budget is how many characters a page may have. A page shows at least one.
 type Budget struct {
-	Head int // at most this many before the gap: if 0 only the end is shown, if Max only the beginning
-	Max  int // in all
+	Head int // the most before the gap; 0 shows only the end, Max only the beginning
+	Max  int // the most on the page
 
 	Raw bool // show the bytes, escaped, and not their text
 }
@@ -97,7 +97,9 @@ func (f flat) head(budget int) (cut int, text []string, chars int) {
 	if line := f.lineEnd(cut); line < cut && line > cut/2 {
 		fits(line)
 	}
-	for chars == 0 && cut < len(f.data) { // what fits is without characters, and what follows does not fit
+	// The bytes that fit can be without characters. A page shows at least one, even if it does not
+	// fit.
+	for chars == 0 && cut < len(f.data) {
 		cut = f.nextBoundary(cut)
 		text, chars, _ = f.render(0, cut, max(budget, cut))
 	}
@@ -134,7 +136,7 @@ func (f flat) tail(low, budget int) (start int, text []string) {
 	return start, text
 }
 
-// lineEnd returns the last end of a line that is not after at, 0 if there is none.
+// lineEnd returns the last end of a line that is not after at, or 0 if no line ends there.
 func (f flat) lineEnd(at int) int {
 	return bytes.LastIndexByte(f.data[:at], '\n') + 1
 }

@@ -47,7 +47,7 @@ func (s *screen) control(q escape.Sequence) {
 	}
 }
 
-// setMode executes a private control sequence: those that switch to the other screen and back.
+// setMode executes a private control sequence, if it switches to the other screen or back.
 func (s *screen) setMode(q escape.Sequence) {
 	if switches(q) {
 		s.full = q.Final == 'h'

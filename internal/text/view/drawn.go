@@ -10,11 +10,11 @@ import (
 
 // A Drawing is the part of some output that decides what the terminal shows in the end.
 type Drawing struct {
-	Parts [][]byte // to be drawn on an empty screen, one after the other
+	Parts [][]byte // drawn on an empty screen one after the other, they show what the terminal shows
 	Under [][]byte // the same of the main screen, if a program draws on the alternate one
 	Whole bool     // whatever was written before has no part in the screen
 	Full  bool     // a program draws on all of the screen, and has not ended that
-	Start int      // where that program's drawing begins, if Full is set
+	Start int      // the offset of that program's drawing, if Full is set
 }
 
 // Drawn returns the part of b that decides what a terminal of some rows shows: what came after the
@@ -48,19 +48,19 @@ type drawer struct {
 	rows      int
 	main, alt layer
 	onto      *layer // the one that the program draws on
-	switched  int    // where the program switched to the alternate screen
-	appKeys   int    // where the program set the keys to application mode, plus one; 0: it has not
+	switched  int    // the offset of the switch to the alternate screen
+	appKeys   int    // the offset, plus one, of the switch of the keys to application mode; 0: none
 	placed    bool   // the program has moved to a row since then
 	modes     [modeKinds][2]int
 }
 
 // A layer is what a drawer knows of one of the two screens.
 type layer struct {
-	parts   [][2]int // before the current one
-	start   int      // of the current part
+	parts   [][2]int // the parts before the current one
+	start   int      // the offset of the current part
 	whole   bool
 	home    int    // the last sequence that moved the cursor to a place, if no text came since, plus one; 0: none
-	top     bool   // that place is the first one
+	top     bool   // home moved to the first row and column
 	clear   int    // the last sequence that erased the screen, if the cursor's place is not known yet, plus one
 	margins [2]int // the last sequence that set them
 	lines   []int  // the last ends of lines since the program last moved in another way than by text

@@ -31,18 +31,19 @@ func placeOf(places []Place, offset int) Place {
 }
 
 // A Folder folds the output of one stream piece by piece, in memory that does not grow with it: its
-// lines are those of [Text] of all pieces together. It passes a line on when nothing that comes
-// later can change it any more. Most bytes of plain lines are passed on as they are and never drawn.
+// lines are the lines that [Text] returns for all pieces together. It passes a line on when nothing
+// that comes later can change it any more. Most bytes of plain lines are passed on as they are and
+// never drawn.
 type Folder struct {
 	pass   func(Block)
 	screen screen
-	data   []byte  // what is being written
-	places []Place // of data
+	data   []byte  // the bytes that are being written
+	places []Place // the places of data
 	buf    []byte  // holds held, then data
 	held   []byte  // the end of data, which waits for more
-	rows   []Place // of the rows in screen.out
-	line   int     // where the last line in screen.out begins
-	begun  bool    // that line was passed on in part
+	rows   []Place // the places of the rows in screen.out
+	line   int     // the offset of the last line in screen.out
+	begun  bool    // a part of the last line in screen.out was passed on
 	asked  bool    // the text is for Pending or Finish, which pass it on
 }
 
@@ -58,7 +59,7 @@ func NewFolder(cursor int64, pass func(Block)) *Folder {
 // A Block is the text of consecutive lines of one stream, each with a newline unless it is the last
 // one and has not ended. A line of more than 1 MiB comes in several blocks.
 type Block struct {
-	Text  []byte // until the function that gets the block returns
+	Text  []byte // valid until the function that receives the block returns
 	Begun bool   // the first line is the rest of one that the block before ended with
 	Open  bool   // the last line continues in the next block
 
@@ -102,7 +103,7 @@ func (f *Folder) Write(b []byte, places []Place) {
 func (f *Folder) Begin() int64 {
 	s := &f.screen
 	begin := s.row(s.base).at
-	for y := s.base + 1; y < s.end; y++ { // their order changes when a bar is redrawn
+	for y := s.base + 1; y < s.end; y++ { // a row that is redrawn can begin after the rows below it, see redraw
 		begin = min(begin, s.row(y).at)
 	}
 	for _, row := range f.rows {
@@ -155,7 +156,7 @@ func (f *Folder) join(b []byte, places []Place) {
 		f.data, f.places = b, places
 		return
 	}
-	kept := f.places // of held
+	kept := f.places // the places of f.held
 	for _, p := range places {
 		kept = append(kept, Place{p.Offset + len(f.held), p.Cursor})
 	}

@@ -12,7 +12,7 @@ import (
 // lines collects text line by line.
 type lines struct {
 	text  []byte
-	chars int    // in text
+	chars int    // the number of characters in text
 	line  []rune // the line that has not ended yet
 
 	mark bool // escape lines that would read as a section mark

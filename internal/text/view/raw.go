@@ -8,7 +8,7 @@ import (
 // raw returns b with all that is not printable escaped as in a string literal, and with a line break
 // after each newline. It stops when it has more than budget characters.
 func raw(b []byte, budget int) (text []byte, chars int) {
-	line := 0 // where the last line of text begins
+	line := 0 // the offset of the last line of text
 	for i := 0; i < len(b) && chars <= budget; {
 		r, n := utf8.DecodeRune(b[i:])
 		at := len(text)
@@ -31,7 +31,7 @@ func raw(b []byte, budget int) (text []byte, chars int) {
 		chars += utf8.RuneCount(text[at:])
 		i += n
 	}
-	if isMark([]rune(string(text[line:]))) { // which a complete line can't be: it ends with \n
+	if isMark([]rune(string(text[line:]))) { // a complete line is no mark, because it ends with \n
 		rest := string(text[line:])
 		first := strings.IndexByte(rest, '-')
 		text = append(append(text[:line:line], rest[:first]...), `\x2d`+rest[first+1:]...)

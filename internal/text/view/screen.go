@@ -28,7 +28,8 @@ type row struct {
 
 // A screen has as much of a terminal as folding progress takes: rows that can be drawn over, as
 // wide and as high as they need to be. Rows are numbered from the first line of the text. Every
-// character takes one column: the kernel erases typed characters so, and a program that draws over
+// character takes one column: the kernel erases typed characters so (eraser in
+// https://github.com/torvalds/linux/blob/master/drivers/tty/n_tty.c), and a program that draws over
 // its own text draws the same widths again.
 type screen struct {
 	rows       [maxRows]row // a ring: row y is rows[y%maxRows]
@@ -36,14 +37,14 @@ type screen struct {
 	y, x       int          // the cursor
 	home       int          // the row that a program uses as the top; -1: unknown
 	full       bool         // the program has switched to the other screen
-	filling    rune         // that of the last row that was settled, see the function
+	filling    rune         // what the function filling returned for the last row that was settled
 	saved      bool
 	sy, sx     int
 	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
 	out        lines
 
-	folder *Folder // that the screen belongs to, which must know where rows begin; nil: none
-	offset int     // in what is written, of the next byte to draw
+	folder *Folder // the Folder that the screen draws for, which must know where rows begin; nil: none
+	offset int     // the offset of the next byte to draw
 }
 
 func (s *screen) reset(l lines) {
@@ -227,7 +228,7 @@ func (s *screen) put(c rune) {
 	s.x++
 }
 
-// down moves to the next row, and adds it if there is none.
+// down moves to the next row, and adds a row if the cursor is in the last one.
 func (s *screen) down() {
 	s.y++
 	if s.y < s.end {

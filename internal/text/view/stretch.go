@@ -16,7 +16,7 @@ type Stretch struct {
 	Cursor int64
 	Spans  []Span
 
-	begun [][]byte // by section: what precedes the stretch in a line that is drawn over, see After
+	begun [][]byte // the bytes of each section before the stretch, in a line that is drawn over, see After
 }
 
 // After returns s, which follows before, so that it is shown with the beginning of its first line if
@@ -179,7 +179,7 @@ func (f flat) boundaryOf(section, at int) int {
 	}
 	if next := f.of(section, at, min(at+maxHeld, len(f.data))); len(next) > 0 {
 		if all := slices.Concat(b, next); Begin(all, len(b)) == len(b) {
-			return at // what begins before at is broken off: something else begins at it
+			return at // something else begins at at, which breaks off what began before it
 		}
 	}
 	offset := at
