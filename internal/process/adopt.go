@@ -13,8 +13,10 @@ import (
 
 // Adopt makes an orphan of ours a process that o has started: it gets a Handle with its true exit
 // status, and leaves the tree that it was forked in. The process must have come to us, and lead its
-// own session on s.TTY; of s only TTY, Mark and Kills count. The caller has its pid from the kernel. The
-// environment that the kernel shows of it stays that of the process that it was forked from.
+// own session on s.TTY; of s only TTY, Mark and Kills count. The caller has its pid from the
+// kernel. The kernel still shows the environment of the process that it was forked from, because
+// /proc shows the environment of the last exec
+// (https://man7.org/linux/man-pages/man5/proc_pid_environ.5.html).
 func (o *Owner) Adopt(pid int, s Spec) (*Handle, error) {
 	if o.closed.Load() {
 		return nil, errShutdown
@@ -40,7 +42,7 @@ func (r *processReaper) enlist(pid int, terminal uint64, enter func(*child.Child
 	switch {
 	case s.Parent != os.Getpid() || r.started[pid]:
 		return errors.New("it is no orphan of ours")
-	case s.Session != pid || s.Terminal != terminal && !s.Ending(): // at its end it loses the terminal
+	case s.Session != pid || s.Terminal != terminal && !s.Ending(): // an ending one loses its terminal
 		return errors.New("it does not lead its own session on its terminal")
 	}
 	c, err := child.Adopt(s.Process)

@@ -22,14 +22,14 @@ type ancestry struct {
 	trees        map[key][]*Handle // the handles whose tree the process or session was seen in
 	unattributed map[key]*orphan   // the oldest unattributed orphan that it was seen below
 
-	oldest         *orphan            // of all unattributed orphans; nil: there are none
-	candidateSince map[*Handle]uint64 // when the oldest orphan that has the handle as a candidate started
+	oldest         *orphan            // the oldest unattributed orphan; nil: there is no such orphan
+	candidateSince map[*Handle]uint64 // the start of the oldest orphan that has the handle as a candidate
 }
 
 // A key identifies a process or a session.
 type key struct {
 	id    int    // a pid or a session ID
-	start uint64 // of the process; 0: id is a session's
+	start uint64 // the start time of the process; 0: id is a session ID
 }
 
 func sessionKey(id int) key { return key{id: id} }

@@ -33,7 +33,7 @@ type guardLink struct {
 	starting sync.Mutex // held while a guard is started; never together with mu or reaper.mu
 
 	mu     sync.Mutex
-	added  map[int]procfs.Process // by pid: what the guard must watch
+	added  map[int]procfs.Process // the processes that the guard must watch, by pid
 	w      *os.File               // nil: there is no guard
 	child  *child.Child
 	needed bool // ensure has been called: a process was to be started
@@ -209,7 +209,7 @@ func (g *guardLink) started() bool {
 	return g.needed
 }
 
-// pid returns the pid of the guard, or 0 if there is none or it is known to have died.
+// pid returns the pid of the guard, or 0 if no guard runs or the guard is known to have died.
 func (g *guardLink) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -24,12 +24,12 @@ type Handle struct {
 	killedByUs atomic.Bool     // we have killed it, or have tried to
 	exiting    atomic.Bool     // see LetExit
 
-	kills       *oomCounter // the owner's, or that of a group of its own
-	killsBefore uint64      // its count at the start
+	kills       *oomCounter // counts the OOM kills in the tree's own control group; else it is owner.kills
+	killsBefore uint64      // the count when the leader was about to be started
 
 	done     chan struct{}
 	exit     Exit          // set before done is closed
-	scanErr  error         // of the scan at the leader's end; set before done is closed
+	scanErr  error         // the error of the scan at the leader's end; set before done is closed
 	treeGone chan struct{} // closed when the reaper drops h
 
 	// Guarded by reaper.mu.
@@ -90,8 +90,8 @@ func (h *Handle) Exit() Exit {
 }
 
 // ClaimKills returns how many processes of the tree the kernel has killed because memory was short,
-// since it was last called. It returns 0 unless the tree has a control group of its own. A leader's
-// own death is in its Exit.
+// since it was last called. It returns 0 unless the tree has its own control group, see
+// [Spec.Kills]. A leader's own death is in its Exit.
 func (h *Handle) ClaimKills() (n int) {
 	for h.kills != h.owner.kills && h.kills.Claim(h.killsBefore) {
 		n++

@@ -19,8 +19,8 @@ const oomFresh = time.Second
 // oomUnknown stands for a count that could not be read. No death is attributed to the kernel then.
 const oomUnknown = math.MaxUint64
 
-// A Counter attributes the deaths of children to the kernel, by the kernel's count of the processes
-// that it has killed because memory was short.
+// An oomCounter attributes the deaths of children to the kernel, by the kernel's count of the
+// processes that it has killed because memory was short.
 type oomCounter struct {
 	read func() (uint64, error)
 
@@ -30,8 +30,8 @@ type oomCounter struct {
 	claimed uint64 // kills up to this count have been attributed to children
 }
 
-// newOOMCounter returns a Counter that reads the kernel's count, of a control group or of the whole
-// system, with read.
+// newOOMCounter returns an oomCounter that reads the kernel's count, of a control group or of the
+// whole system, with read.
 func newOOMCounter(read func() (uint64, error)) *oomCounter { return &oomCounter{read: read} }
 
 // Recent returns the count, as it was at most a second ago.

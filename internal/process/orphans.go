@@ -51,7 +51,7 @@ func (o *orphan) owners() []*Owner {
 }
 
 // onlyOf reports whether no job of another Owner can have started o. An orphan that no job started
-// is of the only Owner, if there is one. The caller holds reaper.mu.
+// belongs to the Owner if it is the only one. The caller holds reaper.mu.
 func (o *orphan) onlyOf(owner *Owner, owners int) bool {
 	all := o.owners()
 	return len(all) == 1 && all[0] == owner || len(all) == 0 && owners == 1
@@ -133,7 +133,7 @@ func (r *processReaper) findJob(e procfs.Stat, a *ancestry) (h *Handle, candidat
 
 // findCandidates returns the jobs that could have started e, newest first, and reports whether e
 // must be from the only one of them. The candidates are
-//   - those of an unattributed orphan that e was seen to descend from, and no others;
+//   - the candidates of an unattributed orphan that e was seen to descend from, and no others;
 //   - else every job in the table that started before e, and the candidates of every unattributed
 //     orphan that started before e, from which e could descend unseen. The latter may have left the
 //     table: an unattributed orphan does not keep its candidates there.
@@ -171,7 +171,7 @@ func (r *processReaper) jobByEvidence(e procfs.Stat, candidates []*Handle, a *an
 	if i >= 0 {
 		return candidates[i]
 	}
-	if e.Ended() { // its environment and its files are gone
+	if e.Ended() { // a zombie has no environment and no files
 		return nil
 	}
 	if ids, _ := procfs.Files(e.PID); len(ids) > 0 {

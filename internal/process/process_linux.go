@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeSubreaper makes the kernel give us the orphans among our descendants, and reports whether
+// becomeSubreaper makes the kernel give us the orphans among our descendants
+// (https://man7.org/linux/man-pages/man2/prctl.2.html, PR_SET_CHILD_SUBREAPER), and reports whether
 // it does.
 func becomeSubreaper() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
@@ -62,11 +63,13 @@ func childSignals() (dying <-chan os.Signal, end func()) {
 }
 
 // resetInheritance keeps our children from inheriting what we have inherited. It catches the
-// signals that we were started to ignore, as a shell's background job ignores SIGINT: a child
-// starts with the default action for a signal that its parent catches. It marks the descriptors
-// that were left open for us to be closed in children.
+// signals that we were started to ignore, as a shell's background job ignores SIGINT: exec resets a
+// signal that is caught to its default action, and leaves one that is ignored
+// (https://man7.org/linux/man-pages/man7/signal.7.html). It marks the descriptors that were left
+// open for us to be closed in children. Linux before 5.11 can't mark them so, and children inherit
+// them (https://man7.org/linux/man-pages/man2/close_range.2.html).
 func resetInheritance() {
-	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 they are inherited
+	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 
 	caught := make(chan os.Signal, 1) // never read: catching is all
 	ignored, _ := procfs.OwnIgnored()

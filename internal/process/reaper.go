@@ -45,9 +45,9 @@ type processReaper struct {
 	mu      sync.Mutex
 	owners  int
 	stop    chan struct{}    // ends watch; nil if it does not run
-	started map[int]bool     // by pid: children that launch started and wait has not reaped
-	handles map[*Handle]bool // those whose tree is not proven gone
-	orphans map[int]*orphan  // by pid: children that other processes started
+	started map[int]bool     // the pids of the children that launch started and wait has not reaped
+	handles map[*Handle]bool // the handles whose tree is not proven gone
+	orphans map[int]*orphan  // the children that other processes started, by pid
 	count   uint64           // counts handles
 	visited uint64           // the number of the last handle whose tree scanSome scanned
 }
@@ -55,7 +55,7 @@ type processReaper struct {
 // join adds an Owner.
 func (r *processReaper) join() {
 	r.once.Do(func() {
-		r.session, _ = unix.Getsid(0) // of ourselves: it can't fail
+		r.session, _ = unix.Getsid(0) // no error: the process exists
 		r.adopts = becomeSubreaper()
 	})
 	r.mu.Lock()
@@ -74,9 +74,9 @@ func (r *processReaper) leave() {
 }
 
 // launch starts a process, enters it in the table of started children and calls enter, in one step:
-// no scan can come between, and not that closed is set, if it is not nil: then nothing is started.
-// From the first start on our children are watched: a program that has started nothing does not pay
-// for that.
+// no scan can come between, and Shutdown can't set closed. It starts nothing if closed is set;
+// closed can be nil. The first start begins to watch our children, so that a program that has
+// started nothing does not pay for that.
 func (r *processReaper) launch(closed *atomic.Bool, path string, argv []string, attr *os.ProcAttr, enter func(*child.Child)) error {
 	r.cleaned.Do(resetInheritance)
 	r.steps.RLock()
@@ -159,7 +159,7 @@ func (r *processReaper) watch(stop <-chan struct{}) {
 }
 
 // scanSome scans the next few trees in turn, so that the guard learns of new sessions even in a
-// tree that nothing else scans: that of an idle worker or of a command on pipes.
+// tree that nothing else scans, such as the tree of an idle worker or of a command on pipes.
 func (r *processReaper) scanSome() {
 	r.mu.Lock()
 	var next []*Handle

@@ -76,7 +76,7 @@ func (r *processReaper) scanOnce() (again bool, err error) {
 	}
 	err = r.adopt(pids) // all, before any of them is reaped: one can be evidence for another
 	r.rememberDescendants()
-	r.justReaped = nil // their children have been adopted
+	r.justReaped = nil // the children of these orphans have been adopted
 	for _, pid := range pids {
 		r.reap(pid)
 	}
@@ -110,11 +110,11 @@ func (r *processReaper) list() (pids []int, reaped []*Handle, err error) {
 	return pids, reaped, nil
 }
 
-// adopt enters those of pids, our children that we did not start, that are not in the table yet,
-// and inspects the others again. It tries again to attribute orphans whose job is unknown: during
-// an exec a process has no environment to read, and its files need not have been evidence. A child
-// that the kernel hides from us because it is another user's (hidepid) is left alone; we could not
-// end it either.
+// adopt enters the children in pids, which we did not start, that are not in the table yet, and
+// inspects the others again. It tries again to attribute orphans whose job is unknown: during an
+// exec a process has no environment to read, and its files need not have been evidence. A child
+// that the kernel hides from us because it is another user's (hidepid in
+// https://man7.org/linux/man-pages/man5/proc.5.html) is left alone; we could not end it either.
 func (r *processReaper) adopt(pids []int) (err error) {
 	var fresh, unattributed []*orphan
 	for _, pid := range pids {

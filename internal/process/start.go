@@ -88,7 +88,7 @@ type Spec struct {
 	TTY *tty.PTY
 
 	// Files are the descriptors from 0 on; there are at least three. A nil means the terminal, or
-	// /dev/null if there is none.
+	// /dev/null if TTY is nil.
 	Files []*os.File
 
 	Mark string // the job's or worker's id
@@ -98,7 +98,7 @@ type Spec struct {
 	Kills func() (uint64, error)
 }
 
-// Start starts a program as the leader of its own session and group, with no signal ignored or
+// Start starts a program as the leader of a new session and group, with no signal ignored or
 // blocked. The files stay the caller's, which closes its copies of the program's ends.
 func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
@@ -154,8 +154,8 @@ func (o *Owner) begin(h *Handle) (*Handle, error) {
 	return h, nil
 }
 
-// environment returns the environment of s with our marks, which replace those of a server that we
-// run under.
+// environment returns the environment of s with our marks, which replace the marks of a server that
+// we run under.
 func (o *Owner) environment(s Spec) []string {
 	const job, owner = jobMark + "=", ownerMark + "="
 	env := make([]string, 0, len(s.Env)+2)

@@ -19,9 +19,9 @@ var rungs = []ladder.Rung{ladder.Interrupt, ladder.Terminate, ladder.Kill}
 // A Ladder configures how Stop escalates.
 type Ladder struct {
 	Over      <-chan struct{} // closed when the code or program to stop has ended; nil: Handle.Done
-	Exit      time.Duration   // to wait for a leader that was asked to exit, before the first rung
+	Exit      time.Duration   // how long a leader that was asked to exit has before the first rung
 	From      ladder.Rung     // the first rung; empty: Interrupt
-	Step      time.Duration   // from one rung to the next; 0: 5 s
+	Step      time.Duration   // the time between two rungs; 0: 5 s
 	Interrupt func() error    // nil: Handle.Interrupt
 	Keep      bool            // spare the rest of the tree if Over is closed before Kill is tried
 	Requests  Requests        // nil: none
@@ -50,7 +50,7 @@ func (noRequests) Trying(ladder.Rung)                     {}
 
 const (
 	defaultStep    = 5 * time.Second
-	remainingGrace = time.Second // from terminate to kill for a tree whose leader has ended
+	remainingGrace = time.Second // the time between terminate and kill if the leader has ended
 )
 
 // A StopResult is the outcome of a stop.
@@ -126,8 +126,8 @@ func (h *Handle) awaitExit(limit time.Duration) {
 	}
 }
 
-// aloneFor returns how long a leader that has limit to exit keeps its children: it may end them in
-// its own way, and one that is killed before can leave a lock that the leader needs.
+// aloneFor returns how long a leader that has limit to exit keeps its children. The leader can end
+// them in its own way, and a child that is killed earlier can leave a lock that the leader needs.
 func aloneFor(limit time.Duration) time.Duration { return min(limit/3, 300*time.Millisecond) }
 
 // sparing returns the set that scan finds, without the leaders of hs.
@@ -171,8 +171,8 @@ func (h *Handle) kill() (survivors []procfs.Process, err error) {
 }
 
 // awaitDying waits for the processes of the tree that can still die of the rungs tried or of the
-// hangup at the leader's end: up to 50 ms, and longer for those that surely will. It reports whether
-// no process of the tree is left.
+// hangup at the leader's end: up to 50 ms, and longer for processes that surely will. It reports
+// whether no process of the tree is left.
 func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 	dying := func(e procfs.Stat) bool {
 		switch {
@@ -248,8 +248,8 @@ const (
 // rest of the tree is ended meanwhile.
 func (h *Handle) LetExit() { h.exiting.Store(true) }
 
-// Shutdown ends every process that has grown from those that o started, and refuses new starts. It
-// returns when none is left, within 350 ms. The guard, which ends last, kills any that remain then.
+// Shutdown ends the trees of all processes that o started, and refuses new starts. It returns when
+// no process is left, within 350 ms. The guard, which ends last, kills any that remain then.
 func (o *Owner) Shutdown() {
 	reaper.steps.Lock() // a process that is being started is in the table before the first scan
 	closed := o.closed.Swap(true)

@@ -20,7 +20,7 @@ func (h *Handle) Tree() ([]procfs.Process, error) {
 }
 
 // Descendants returns every living process that has the leader among its ancestors, parents before
-// their children. Its error is as that of Tree.
+// their children. If the error is not nil, the list may lack processes, as with Tree.
 func (h *Handle) Descendants() ([]procfs.Process, error) {
 	reaper.mu.Lock()
 	reaped := h.reaped
@@ -40,8 +40,8 @@ func (h *Handle) Descendants() ([]procfs.Process, error) {
 }
 
 // Unattributed returns the unattributed orphans that could belong to h, and their descendants:
-// living processes that belong to h or to another job. Parents come before their children. Its
-// error is as that of Tree.
+// living processes that belong to h or to another job. Parents come before their children. If the
+// error is not nil, the list may lack processes, as with Tree.
 func (h *Handle) Unattributed() ([]procfs.Process, error) {
 	es, err := walk(0, reaper.unattributed(func(o *orphan) bool {
 		return slices.Contains(o.candidates, h) && o.onlyOf(h.owner, reaper.owners)
@@ -87,7 +87,8 @@ func (h *Handle) members() ([]procfs.Stat, error) {
 	if !reaper.handles[h] { // proven gone since the walk began: the guard has forgotten its sessions
 		return nil, err
 	}
-	adopted := func(pid int) bool { return pid != h.self.PID && reaper.started[pid] } // since the walk began
+	// Owner.Adopt can have made a process of the walk a started one.
+	adopted := func(pid int) bool { return pid != h.self.PID && reaper.started[pid] }
 	es = slices.DeleteFunc(es, func(e procfs.Stat) bool { return adopted(e.PID) })
 	maps.DeleteFunc(seen, func(pid int, _ procfs.Stat) bool { return adopted(pid) })
 	h.seen = seen
@@ -123,7 +124,7 @@ func (h *Handle) updateGuard() {
 	sessions := make(map[int]procfs.Process)
 	for _, e := range h.seen {
 		leader, ok := h.seen[e.Session]
-		if known, before := h.sessions[e.Session]; before { // its leader may have ended
+		if known, before := h.sessions[e.Session]; before { // the session's leader may have ended
 			sessions[e.Session] = known
 		} else if ok && leader.Session == leader.PID && leader.PID != h.self.PID {
 			sessions[e.Session] = leader.Process

@@ -13,7 +13,7 @@ import (
 
 // Usage is the resources that processes use. A zero means that the system does not report it.
 type Usage struct {
-	CPU                time.Duration // including that of children that were waited for
+	CPU                time.Duration // the time of children that were waited for counts, too
 	Memory             int64         // bytes resident; shared memory counts for each process
 	Processes, Threads int
 }
@@ -92,8 +92,8 @@ type Census struct {
 	Guard   int              // the pid of the guard; 0 before the first start, and while it is dead
 	Started bool             // this Owner has started a process, or tried to, and a guard with it
 	Self    int64            // memory of this program: bytes resident
-	Trees   Usage            // of all trees of this Owner, without guards
-	Orphans []procfs.Process // the unattributed ones that no job of another Owner can have started
+	Trees   Usage            // the sum of all trees of this Owner, without guards
+	Orphans []procfs.Process // the unattributed orphans that no job of another Owner can have started
 }
 
 // Census returns the state of o.

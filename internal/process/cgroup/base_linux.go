@@ -97,8 +97,11 @@ func current() (string, error) {
 	return locate(string(groups), string(mounts))
 }
 
-// locate returns the directory of the group of version 2 that groups, the contents of
-// /proc/self/cgroup, names. mounts are those of /proc/self/mountinfo.
+// locate returns the directory of this program's group of version 2. groups is the contents of
+// /proc/self/cgroup (https://man7.org/linux/man-pages/man7/cgroups.7.html), and mounts the contents
+// of /proc/self/mountinfo (https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html). In a
+// cgroup namespace, a path that begins with /.. is outside the namespace
+// (https://man7.org/linux/man-pages/man7/cgroup_namespaces.7.html).
 func locate(groups, mounts string) (string, error) {
 	name := ""
 	for line := range strings.Lines(groups) {
@@ -109,7 +112,7 @@ func locate(groups, mounts string) (string, error) {
 	if name == "" {
 		return "", errors.New("the system has control groups of version 1 only")
 	}
-	outside := func(path string) bool { return path == "/.." || strings.HasPrefix(path, "/../") } // of the namespace
+	outside := func(path string) bool { return path == "/.." || strings.HasPrefix(path, "/../") }
 	for line := range strings.Lines(mounts) {
 		mount, kind, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(mount) // the fourth is the mounted directory, the fifth where it is
@@ -133,7 +136,7 @@ func members(dir string) (ours, others []procfs.Process, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := procfs.All() // after the list, so that what is missing has ended
+	all, err := procfs.All() // listed later than the group, so that a process that is missing has ended
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +187,9 @@ func prepare(base string) (err error) {
 			remove(leaf, time.Now())
 		}
 	}()
-	for ours := []procfs.Process{{}}; len(ours) > 0; { // until no process starts another meanwhile
+	// A process can start another one in the base until it is moved itself, so the move is
+	// repeated.
+	for ours := []procfs.Process{{}}; len(ours) > 0; {
 		if ours, _, err = members(base); err != nil {
 			return err
 		}
@@ -197,7 +202,8 @@ func prepare(base string) (err error) {
 	return write(base, "cgroup.subtree_control", "+memory")
 }
 
-// cleanLimit bounds how long Clean waits for the server to exit.
+// cleanLimit bounds how long Clean waits for the server to exit: the kernel removes no group that
+// has a process, and a server that never exits must not keep its guard forever.
 const cleanLimit = time.Second
 
 // Clean removes the groups that a server has made, whose pid was server and whose child this

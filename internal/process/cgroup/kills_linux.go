@@ -10,9 +10,9 @@ import (
 )
 
 // Kills returns how many processes of our own control group the kernel has killed because memory
-// was short. Our children are in that group unless they were moved; other groups, even those within
-// ours, count mostly the processes of others. If our group has no count, Kills returns that of the
-// whole system.
+// was short. Our children are in that group unless they were moved; other groups, even groups
+// within ours, count mostly the processes of others. If our group has no count, Kills returns the
+// count of the whole system.
 func Kills() (uint64, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup") // each time, because a process can be moved to another
 	if err != nil {
@@ -35,8 +35,10 @@ func Kills() (uint64, error) {
 	return readCount("/proc/vmstat", "oom_kill")
 }
 
-// localKills returns the count of a group of version 2. What was counted in the base, which we have
-// left since, belongs to it: the count must never fall.
+// localKills returns the count of a group of version 2, without the groups within
+// (memory.events.local in https://www.kernel.org/doc/html/latest/admin-guide/cgroup-v2.html). It
+// adds the kills that were counted in the base, which we have left since: the count must never
+// fall.
 func localKills(dir string) (uint64, error) {
 	const events = "memory.events.local"
 	n, err := readCount(filepath.Join(dir, events), "oom_kill")

@@ -3,10 +3,11 @@
 // Package child starts one process, or adopts one, and waits for it.
 //
 // A [Child] has one waiter, which parks in Go's poller on a pidfd and takes no thread. Waiting for
-// the end and reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can reap
-// the child under a lock of its own. Until the child has been reaped its pid belongs to no other
-// process; after that, no signal is sent. A child starts with no signal blocked, even if this
-// program was started with some.
+// the end and reaping are two steps, [Child.AwaitEnd] and [Child.Reap], so that a caller can hold
+// its own lock while it reaps the child. Until the child has been reaped its pid belongs to no
+// other process; after that, no signal is sent to it or its group, because it could reach a later
+// process (https://github.com/golang/go/issues/13987). A child starts with no signal blocked, even
+// if this program was started with some.
 //
 // The error of a signal is [procfs.ErrGone] if the child has been reaped. The package knows no
 // tree, terminal or guard; those belong to package process. Begin with Start;
@@ -88,7 +89,7 @@ func (c *Child) AwaitEnd() { c.end.wait(c.self.PID) }
 func (c *Child) Reap() syscall.WaitStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	state, err := c.process.Wait() // at once: it is a zombie
+	state, err := c.process.Wait() // it returns at once, because c is a zombie
 	c.reaped = true
 	if err != nil {
 		return 0x7f00 // exit status 127: unknown, another wait has reaped this child

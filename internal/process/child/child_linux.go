@@ -25,6 +25,7 @@ func startDefault(path string, argv []string, attr *os.ProcAttr) (*os.Process, e
 }
 
 // A waiter waits for the end of one process without reaping it.
+// pidfd_open needs Linux 5.3 (https://man7.org/linux/man-pages/man2/pidfd_open.2.html).
 type waiter struct{ pidfd *os.File } // nil: the kernel has none
 
 func newWaiter(pidfd int) waiter {

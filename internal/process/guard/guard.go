@@ -173,9 +173,9 @@ func killGroup(s procfs.Stat) {
 
 // find returns the processes among all that must be killed. Those to kill with their group are the
 // ones that were added, the ones in one of their sessions, and the descendants of both. Those to
-// kill alone only carry the mark or have been signalled already. Since the server ended no process
-// of it adopts orphans, so descent shows only processes with living parents. The error is one of
-// reading a mark.
+// kill alone only carry the mark or have been signalled already. The server has ended and adopts no
+// orphans any more, so descent shows only processes with living parents. The error means that a
+// mark could not be read.
 func (w *watched) find(all []procfs.Stat) (withGroup, alone []procfs.Stat, err error) {
 	sessions := w.sessions(all)
 	living := slices.DeleteFunc(slices.Clone(all), func(s procfs.Stat) bool { return s.Ended() || s.PID == os.Getpid() })
@@ -199,11 +199,11 @@ func (w *watched) find(all []procfs.Stat) (withGroup, alone []procfs.Stat, err e
 	return withGroup, alone, err
 }
 
-// trees returns the pids of the living processes that were added, are in one of the sessions or
-// descend from such.
+// trees returns the pids of the living processes that were added or are in one of the sessions, and
+// of their descendants.
 func (w *watched) trees(living []procfs.Stat, sessions map[int]bool) map[int]bool {
 	found := make(map[int]bool)
-	for grown := true; grown; { // until none is added: a child may be listed before its parent
+	for grown := true; grown; { // repeated, because a child may be listed before its parent
 		grown = false
 		for _, s := range living {
 			if found[s.PID] {

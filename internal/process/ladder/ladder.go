@@ -1,6 +1,6 @@
 // Package ladder names the rungs of the escalation that ends a job or a process: it is interrupted,
-// then terminated, then killed. The packages that ask for an end and those that bring it about
-// share these words, and know nothing else of each other.
+// then terminated, then killed. The packages that ask for an end and the packages that bring it
+// about share these words, and know nothing else of each other.
 package ladder
 
 import "slices"

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	killLimit   = 2 * time.Second       // after that, Kill returns the survivors
+	killLimit   = 2 * time.Second       // Kill returns the processes that survive so long
 	freezeLimit = 50 * time.Millisecond // how long Kill tries to stop all processes before it kills
 
 	// lateScans is how many scans KillUntil makes after its time: one that finds, one that reaps, two

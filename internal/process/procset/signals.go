@@ -76,7 +76,7 @@ func (r *Reminder) set() {
 // Due returns a channel that receives a value when Remind must be called.
 func (r *Reminder) Due() <-chan time.Time { return r.due }
 
-// Remind hangs up those of es that ignore SIGTERM.
+// Remind hangs up the processes of es that ignore SIGTERM.
 func (r *Reminder) Remind(es []procfs.Stat) {
 	hangUp(ignoringSIGTERM(es))
 	r.set()
