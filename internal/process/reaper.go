@@ -118,7 +118,8 @@ const (
 	// once scans itself.
 	scanDelay = 20 * time.Millisecond
 
-	// scanPeriod is how long an orphan can live before the guard learns of it.
+	// scanPeriod is how long an orphan can live before the guard learns of it. If we are killed
+	// within that time, the guard may not find the orphan.
 	scanPeriod = time.Second
 
 	// treesPerPeriod is how many trees scanSome scans. It is small because an idle job must cost

@@ -56,9 +56,9 @@ func (r *processReaper) scan() error {
 	return nil
 }
 
-// scanRounds is how often a scan is repeated because the last round has reaped an orphan. A fork
-// bomb can give us orphans as fast as we reap them, and whoever wants to end it waits for the scan.
-// What is missing then, the next scan sees.
+// scanRounds bounds how often a scan is repeated because the last round has reaped an orphan. A
+// fork bomb can give us orphans as fast as we reap them, and the stop that must end it waits for
+// the scan. The next scan sees the orphans that this one misses.
 const scanRounds = 8
 
 // A sharedScan is a scan that several callers wait for.

@@ -14,7 +14,11 @@ import (
 )
 
 const (
+	// settleLimit bounds how long Settle waits for processes that can die of the hangup. Without
+	// the wait, a reply would name processes as left running that end a moment later; without the
+	// limit, a daemon that survives would delay the reply.
 	settleLimit = 50 * time.Millisecond
+
 	settlePause = time.Millisecond
 )
 
@@ -60,7 +64,7 @@ func (h *Handle) HungUp() (ps []procfs.Process) {
 // undecided reports whether e can still die of the hangup, which goes to the leader's session, or
 // is a zombie that we must reap.
 func (h *Handle) undecided(e procfs.Stat) bool {
-	if e.Ended() { // a parent other than us may never reap it
+	if e.Ended() { // another parent than us need never reap it
 		return e.Parent == os.Getpid()
 	}
 	if h.tty == nil || e.Session != h.self.PID {
@@ -69,9 +73,9 @@ func (h *Handle) undecided(e procfs.Stat) bool {
 	return procset.DiesOf(e.PID, syscall.SIGHUP)
 }
 
-// worthWaiting reports whether to wait for one of es to end. A process that can die of what was sent
-// before begin, as dying says, gets 50 ms. One that surely ends gets 2 s: a busy machine can take
-// long to run it, and it needs no higher rung.
+// worthWaiting reports whether to wait for one of es to end. A process that can die of a signal
+// that was sent before begin, as dying reports, gets 50 ms. A process that surely ends gets 2 s: a
+// busy machine can take long to run it, and it needs no higher rung.
 func (h *Handle) worthWaiting(es []procfs.Stat, dying func(procfs.Stat) bool, begin time.Time) bool {
 	waited := time.Since(begin)
 	return slices.ContainsFunc(es, func(e procfs.Stat) bool {

@@ -237,8 +237,14 @@ func over(c <-chan struct{}) bool {
 }
 
 const (
+	// shutdownGrace is the time that processes have to end by themselves before Shutdown kills
+	// them.
 	shutdownGrace = 150 * time.Millisecond
-	shutdownLimit = 310 * time.Millisecond // one more scan can follow, a long one with a thousand processes
+
+	// shutdownLimit is the time after which Shutdown leaves the remaining processes to the guard.
+	// It is less than the promised 350 ms because one more scan can follow, a long one with a
+	// thousand processes.
+	shutdownLimit = 310 * time.Millisecond
 
 	// ExitGrace is how long Shutdown spares the leaders that have been asked to exit.
 	ExitGrace = 250 * time.Millisecond

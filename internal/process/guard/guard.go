@@ -65,7 +65,8 @@ func Forget(pid int) string { return fmt.Sprintf("%s %d\n", wordForget, pid) }
 func Ended() string { return wordEnded + "\n" }
 
 const (
-	// killLimit bounds how long the guard tries to kill.
+	// killLimit bounds how long the guard tries to kill, so that a process that can't die, because
+	// it waits in the kernel, does not keep a guard on the machine forever.
 	killLimit = 10 * time.Second
 
 	firstPause = 200 * time.Microsecond

@@ -60,8 +60,8 @@ func Gone(t testing.TB, pid int) {
 }
 
 // WriteProgram writes a program that can be executed at once. Nothing is forked meanwhile: a child
-// would hold the file open for writing until it executes its own program, and until then nobody could
-// execute this one (https://go.dev/issue/22315).
+// would hold the file open for writing until it executes its own program, and until then the kernel
+// would refuse to execute this one (https://go.dev/issue/22315).
 func WriteProgram(t testing.TB, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

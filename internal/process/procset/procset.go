@@ -40,7 +40,8 @@ const (
 	firstPause = 200 * time.Microsecond
 	lastPause  = 10 * time.Millisecond
 
-	// CheckLimit is how long a failing scan is repeated.
+	// CheckLimit is how long a failing scan is repeated: long enough for an error that passes, and
+	// bounded so that a stop returns even if the processes can't be listed.
 	CheckLimit = 2 * time.Second
 )
 

@@ -17,11 +17,12 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 )
 
-// remindTime is the time from terminate to the first reminder.
+// remindTime is the time from terminate to the first reminder, see [Reminder].
 const remindTime = 100 * time.Millisecond
 
-// Terminate sends SIGTERM to the groups of es, and SIGHUP to those that ignore SIGTERM, as an
-// interactive shell does. It continues stopped processes so that they receive the signal.
+// Terminate sends SIGTERM to the groups of es, and SIGHUP to the processes that ignore SIGTERM, as
+// an interactive shell does (https://www.gnu.org/software/bash/manual/html_node/Signals.html). It
+// continues stopped processes so that they receive the signal.
 func Terminate(es []procfs.Stat) {
 	ignoring := ignoringSIGTERM(es) // first: a shell may execute another program when its child ends
 	SendGroups(es, syscall.SIGTERM, syscall.SIGCONT)

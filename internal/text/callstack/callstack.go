@@ -59,7 +59,7 @@ var sinceText = [...]string{
 	Worked: "in the same place as at the last look, but running",
 }
 
-// textMax bounds each name and line, in characters.
+// textMax bounds each name and line, in characters: generated code can have lines of megabytes.
 const textMax = 200
 
 // Describe takes a look, and returns it as one line and as a list of at most room characters.

@@ -2,8 +2,8 @@ package escape
 
 import "bytes"
 
-// Longest bounds the sequences that a [Reader] finds, in bytes. It is far beyond those that set a mode
-// or ask for something.
+// Longest bounds the sequences that a [Reader] finds, in bytes. Sequences that set a mode or ask
+// for something are far shorter. Without it, a string that never ends would fill the memory.
 const Longest = 256
 
 // A Reader finds the sequences of output that comes in pieces. What it finds does not depend on where

@@ -10,7 +10,8 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// tailBytes is how many bytes at the end of a log a Tail holds.
+// tailBytes is how many bytes at the end of a log a Tail holds, so that a status costs the same for
+// a log of any size.
 const tailBytes = 4 << 10
 
 // A Tail is the text of the newest output of a log.

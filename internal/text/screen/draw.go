@@ -12,7 +12,8 @@ import (
 // own output for long has usually cleared its screen within them.
 const Window = 256 << 10
 
-// limit is how much processor time drawing may take.
+// limit is how much processor time drawing can take, so that output that is made to cost time can't
+// delay a reply.
 const limit = 200 * time.Millisecond
 
 var errSlow = errors.New("drawing a screen takes too long")

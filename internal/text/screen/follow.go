@@ -15,8 +15,8 @@ type Follower struct {
 	rows, cols int     // the size of the screen
 }
 
-// short bounds the output that is drawn without a check whether it alone decides what is shown: to
-// draw it costs little.
+// short bounds the output, in bytes, that is drawn without a check whether it alone decides what is
+// shown: drawing it costs little.
 const short = 1 << 10
 
 // Cursor returns where the cursor of a terminal of some size is after the output up to the cursor

@@ -12,7 +12,8 @@ import (
 	"github.com/charmbracelet/x/vt"
 )
 
-// maxCells bounds the size of a screen: the library keeps each screen twice, in 112 bytes a cell.
+// maxCells bounds the size of a screen, so that a terminal of 10,000 rows and columns does not fill
+// the memory: the library keeps each screen twice, in 112 bytes a cell.
 const maxCells = 1 << 17
 
 // A Screen is a terminal of some rows and columns. It is not safe for concurrent use.
@@ -162,8 +163,8 @@ func (s *Screen) writePart(b []byte, w *stopwatch) {
 	}
 }
 
-// maxPiece bounds a piece of output on a screen of the usual size. Each byte of it can scroll the
-// screen, which takes 50 µs.
+// maxPiece bounds a piece of output on a screen of the usual size, because the time limit is
+// checked between pieces only. Each byte of a piece can scroll the screen, which takes 50 µs.
 const (
 	maxPiece  = 64
 	usualSize = 40 * 120
@@ -281,7 +282,7 @@ func (s *Screen) useAlternate(on, restore bool) {
 	if s.emulators[1] == nil {
 		s.emulators[1] = s.newEmulator()
 	}
-	// As it is at first, but for the place of the cursor.
+	// A new screen, except for the place of the cursor.
 	_, _ = fmt.Fprintf(s.current(), "\x1b[r\x1b[?6l\x1b[?7h\x1b(B\x1b)B\x0f\x1b[m\x1b[2J\x1b[%d;%dH", at.Y+1, at.X+1)
 }
 

@@ -82,8 +82,8 @@ func Between(log output.Reader, from, end int64) ([]byte, int64) {
 	return b, from
 }
 
-// Describe returns the size of the screen, the place of its cursor and what is to be known of its
-// rows, shown of which a reply shows.
+// Describe returns the size of the screen, the place of its cursor and what a reader must know of
+// its rows. A reply shows so many of them as shown says.
 func (s Snapshot) Describe(shown int) string {
 	var b strings.Builder
 	if !s.Whole {

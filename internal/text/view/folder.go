@@ -9,8 +9,8 @@ import (
 
 const (
 	blockBytes = 256 << 10 // a Folder passes text on when it has so much
-	maxLine    = 1 << 20   // a longer line is passed on in pieces
-	maxOpen    = 1 << 20   // a longer escape sequence, a picture, is taken for a broken one
+	maxLine    = 1 << 20   // a longer line is passed on in pieces, or a line without end would fill the memory
+	maxOpen    = 1 << 20   // a longer escape sequence is taken for a broken one; a picture can be as long
 	minPlain   = 16 << 10  // fewer plain bytes are drawn
 	farRedraw  = 64 << 10  // a row that is drawn again so far from where it began begins again
 )
