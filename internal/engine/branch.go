@@ -14,20 +14,19 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// The types of what a branch has in common with its parent, and of the refusal of a session that is
-// not idle in time.
+// Aliases, so that front ends need not import pyrepl.
 type (
-	Shared    = pyrepl.Shared
-	BusyError = pyrepl.BusyError
+	Shared    = pyrepl.Shared    // what a branch has in common with its parent
+	BusyError = pyrepl.BusyError // a session was not idle in time
 )
 
-// errShutdown refuses a branch that was made while the engine was closed.
+// errShutdown refuses branches and tenants once the engine or the server closes.
 var errShutdown = errors.New("the server is shutting down")
 
 // Branch makes a session that continues with a copy of the variables of another one, and has its
-// settings and environment. It waits for its turn in that session; if ctx is done before, the error is a
-// [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say why
-// from can't be branched now.
+// settings and environment. It waits for its turn in that session; if ctx is done before, the error
+// is a [*BusyError]. It can be any error of Create, too, or a [*NoSessionError] about from, or say
+// why from can't be branched now.
 func (e *Engine) Branch(ctx context.Context, from, name string) (overview.Session, Shared, error) {
 	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
 		return parent.Branch(ctx, name, cfg)
@@ -39,9 +38,10 @@ func (e *Engine) Branch(ctx context.Context, from, name string) (overview.Sessio
 // job's checkpoint is gone, the error says why after this text.
 var ErrNotKept = pyrepl.ErrNotKept
 
-// Continue is [Engine.Branch] from the state after a job: from the job's checkpoint or, if no later
-// job has changed the variables there, from its session or a branch of that. With an empty name it
-// takes a free one. The error can be [ErrNotKept].
+// Continue makes a session like [Engine.Branch], but from the state after a job. It branches from
+// the job's checkpoint or, if no later job has changed the variables there, from the job's session
+// or a branch of that session. If name is empty, Continue chooses a free name. The error can be
+// [ErrNotKept].
 func (e *Engine) Continue(ctx context.Context, job jobs.Record, name string) (overview.Session, Shared, error) {
 	var refused error
 	fork := func(parent Python, name string, cfg pyrepl.Config) (Python, Shared, error) {
@@ -53,14 +53,14 @@ func (e *Engine) Continue(ctx context.Context, job jobs.Record, name string) (ov
 			return status, shared, err
 		}
 		if refused == nil {
-			refused = err // that of the job's own session
+			refused = err // the job's own session comes first
 		}
 	}
 	return overview.Session{}, nil, cmp.Or(refused, ErrNotKept)
 }
 
-// holders returns the names of the sessions that can have the state after a job: its own first,
-// then those whose last job it was.
+// holders returns the names of the sessions that can have the state after a job: the job's own
+// session first, then every session that ran the job last.
 func (e *Engine) holders(job jobs.Record) (names []string) {
 	for _, s := range e.list() {
 		if s.Name() == job.Session {

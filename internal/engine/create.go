@@ -14,18 +14,22 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// A SessionSpec describes a session. What is empty is as in a session that is made on first use.
+// A SessionSpec describes a session. An empty field has the value that it has in a session made on
+// first use.
 type SessionSpec struct {
 	Name     string
-	Dir      string            // an existing directory, where its Python starts; empty: the scope's workspace
-	Env      map[string]string // added to the scope's, for its Python and what that starts
-	Python   string            // the path of an interpreter, its name on the PATH, or a version: 3.12, 3.12.1
-	Venv     string            // the directory of an environment, or OwnVenv; relative to the workspace
-	Packages string            // that are installed before the first job, as arguments of an installer
-	MemoryMB int               // the most memory of each of its processes, in MiB; 0: the default
+	Dir      string // an existing directory, where its Python starts; empty: the scope's workspace
+	Python   string // the path of an interpreter, its name on the PATH, or a version: 3.12, 3.12.1
+	Venv     string // the directory of an environment, or OwnVenv; relative to the workspace
+	Packages string // arguments of an installer that runs before the first job; empty: none runs
+	MemoryMB int    // each process of the session is limited to so many MiB; 0: the default
+
+	// Env is added to the scope's environment. Python and the processes that it starts have it.
+	Env map[string]string
 }
 
-// OwnVenv as the Venv of a session stands for an environment of its own in the workspace.
+// OwnVenv as the Venv of a session asks for a new environment in the workspace, which only this
+// session has.
 const OwnVenv = "own"
 
 // venv returns the path of the session's environment, or "" if it has the workspace's.
@@ -36,10 +40,10 @@ func (spec SessionSpec) venv() string {
 	return spec.Venv
 }
 
-// Create makes a session. If it has packages, install is not nil. It takes the first place in the
-// queue of the session once it is started as a job that Holds. The error can be a
-// [*SessionExistsError] or a [*TooManySessionsError]. Create can have to start an interpreter to
-// learn its version.
+// Create makes a session. If spec names packages, install is not nil: the front end starts it as a
+// job that Holds, and it has the first place in the session's queue. The error can be a
+// [*SessionExistsError] or a [*TooManySessionsError]. Create can take long, because it can have to
+// start an interpreter to learn its version.
 func (e *Engine) Create(ctx context.Context, sc Scope, spec SessionSpec) (_ overview.Session, install *Install, err error) {
 	if err := e.checkSpec(spec); err != nil {
 		return overview.Session{}, nil, e.described(err)
@@ -104,8 +108,8 @@ func (e *Engine) checkSpec(spec SessionSpec) error {
 	return nil
 }
 
-// canMake returns why there can be no new session of a name, or nil. The caller holds mu, and passes
-// the error to described when it has released that.
+// canMake returns why there can be no new session of a name, or nil. The caller holds mu. Once the
+// caller has released mu, it passes the error to described.
 func (e *Engine) canMake(name string) error {
 	if s := e.sessions[name]; s != nil {
 		return &SessionExistsError{of: *s}
@@ -159,8 +163,8 @@ func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) 
 	return c
 }
 
-// keptVenv returns the directory of the environment that was made for a session alone, which stays
-// when the session ends, or "".
+// keptVenv returns the directory of the environment that was made for a session alone, or "". The
+// directory stays when the session ends, so the reply to a delete names it.
 func keptVenv(sc Scope, spec SessionSpec) string {
 	if spec.Venv != OwnVenv {
 		return ""

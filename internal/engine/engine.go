@@ -21,32 +21,40 @@ import (
 
 // A Config configures an engine.
 type Config struct {
-	Version   string   // of the program, for Status
+	Version   string   // Status reports this version of the program
 	Guard     []string // the guard's command line; empty: processes remain if the server is killed
-	GuardEnv  []string // KEY=value: the guard's environment; a Client brings that of jobs
-	Pip       []string // the command line of the program pip of jobs; empty: they have none
-	Workspace string   // an absolute path: that of clients that bring none
+	Pip       []string // the command line that the program pip of jobs runs; empty: jobs have no such pip
+	Workspace string   // an absolute path, the workspace of clients that bring none
 	Shell     string   // the absolute path of a shell that takes -c
 
-	Python   string // the interpreter, used as is; empty: that of the virtual environment
+	// GuardEnv is the guard's environment, as KEY=value. The environment of jobs comes from a
+	// Client.
+	GuardEnv []string
+
+	Python   string // the interpreter, used as is; empty: the virtual environment's interpreter
 	VenvDir  string // the virtual environment; empty: the active one, else .venv in the workspace
-	StateDir string // for long output, made on first use; empty: long output can't be kept
+	StateDir string // long output is kept here; made on first use; empty: long output can't be kept
 
-	MaxJobs     int           // running at once
-	MaxSessions int           // at once
-	SessionTTL  time.Duration // how long a session can be idle before it is ended; 0: forever
-	MemoryMB    int           // the most memory of each process of a session; 0: no limit
-	MaxOutput   int64         // bytes of output kept of each job
-	MaxState    int64         // bytes of output kept on disk, of all jobs
+	MaxJobs     int // limits the jobs that run at once
+	MaxSessions int // limits the sessions that exist at once
 
-	Pythons Pythons // makes the sessions; nil: those of package pyrepl
+	// SessionTTL is how long a session can be idle before the engine ends it. Without it, the
+	// interpreters of sessions that clients have forgotten keep their memory until the server ends.
+	// 0: sessions are never ended.
+	SessionTTL time.Duration
+
+	MemoryMB  int   // each process of a session is limited to so many MiB; 0: no limit
+	MaxOutput int64 // bytes of output kept per job
+	MaxState  int64 // bytes of output kept on disk, all jobs together
+
+	Pythons Pythons // makes the sessions; nil: package pyrepl makes them
 
 	Since time.Time    // when the server started, before its engines; zero: with this one
-	Log   *slog.Logger // of events that concern all clients; nil: nothing is logged
+	Log   *slog.Logger // receives the events that concern all clients; nil: nothing is logged
 }
 
-// An Engine is the registry and the sessions of one server, and the environments of its clients. All
-// connections share it.
+// An Engine is the registry and the sessions of one server, and the environments of its clients.
+// All connections share it.
 type Engine struct {
 	config  Config
 	started time.Time
@@ -54,11 +62,11 @@ type Engine struct {
 	jobs    *jobs.Registry
 	kept    pyrepl.Checkpoints
 
-	// deactivates reports whether an active environment of Python in what clients bring is the
-	// server's. A tenant with a workspace of its own must not install into that.
+	// deactivates reports whether an active environment of Python that a client's variables name is
+	// the server's. A tenant with its own workspace must not install into the server's environment.
 	deactivates bool
 
-	// basesMu is not mu, because a new base reads directories.
+	// basesMu is a second lock, because making a base reads directories and every call needs mu.
 	basesMu sync.Mutex
 	bases   []*base // guarded by basesMu
 
@@ -66,8 +74,8 @@ type Engine struct {
 	mu       sync.Mutex
 	sessions map[string]*session       // by name
 	shells   map[string]*shell.Session // by name
-	expired  map[string]*expired       // by name; they had been idle too long
-	expiry   *time.Timer               // of the next check for idle sessions; nil: none is due
+	expired  map[string]*expired       // by name; the sessions that were ended because they were idle
+	expiry   *time.Timer               // runs the next check for idle sessions; nil: no check is due
 	closed   bool
 }
 
@@ -109,15 +117,16 @@ func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
 
 // A Command is one command line to run.
 type Command struct {
-	Line    string            // for the shell's -c; it can have several lines
-	Dir     string            // an existing directory; empty: that of the session, or the workspace
-	Env     map[string]string // added to the scope's
-	TTY     bool              // on a terminal; else on pipes
-	Session string            // whose state it begins with; empty: none
+	Line    string            // the argument of the shell's -c; it can have several lines
+	Dir     string            // an existing directory; empty: the session's directory, or the workspace
+	Env     map[string]string // added to the scope's environment
+	TTY     bool              // the command runs on a terminal; else on pipes
+	Session string            // the shell session that gives the command its state; empty: no session
 }
 
-// Shell returns the runner of a command line. The files that a shell or its scripts would read at
-// their start, by BASH_ENV or ENV, are a person's: only those that c names are read.
+// Shell returns the runner of a command line. A person's BASH_ENV and ENV name files that shells
+// read at their start (https://www.gnu.org/software/bash/manual/bash.html#Bash-Startup-Files). They
+// would change what scripts do, so Shell drops both variables unless c sets them.
 func (e *Engine) Shell(sc Scope, c Command) (jobs.Runner, error) {
 	env := slices.DeleteFunc(withPrograms(sc.base.packages, sc.Env), func(kv string) bool {
 		return strings.HasPrefix(kv, "BASH_ENV=") || strings.HasPrefix(kv, "ENV=")
@@ -145,7 +154,7 @@ func (e *Engine) onTerminal(argv, env []string, dir string) jobs.Runner {
 // An Install is an install of packages that can be started as a job.
 type Install struct {
 	Run  jobs.Runner
-	Site string // for its jobs.Spec
+	Site string // the front end sets it in the jobs.Spec of the install
 }
 
 // Install returns an install of packages into the environment of a session, and reports whether it
@@ -168,8 +177,8 @@ func siteOf(packages *pkgmgr.Manager) string {
 	return d.Python
 }
 
-// TakeNote returns what a client should know about its Python environment if that was made since
-// the last call, or "".
+// TakeNote returns a note for the client if its Python environment was made since the last call, or
+// "".
 func (e *Engine) TakeNote(sc Scope) string { return sc.base.packages.TakeNote() }
 
 // shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.

@@ -19,8 +19,9 @@ import (
 // and the Python environment's programs first. It does not set variables that keep programs from
 // asking questions (CI, PIP_NO_INPUT), because questions can be answered here.
 //
-// If the Python environment is virtual, a pip that runs outside of any virtual environment fails:
-// before ours is made, "python -m pip" would install into another Python.
+// If the Python environment is virtual, a pip that runs outside of any virtual environment fails
+// (--require-virtualenv, https://pip.pypa.io/en/stable/cli/pip/). Without that, "python -m pip"
+// would install into another Python as long as our environment is not made.
 func jobEnv(environ []string, bin string, virtual bool) []string {
 	env := variables(environ)
 	set := map[string]string{
@@ -34,7 +35,9 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 	}
 	if env["SHLVL"] == "" || env["SHLVL"] == "0" {
 		// Under sshd, a bash that a job starts would take itself for a login's first shell and read
-		// ~/.bashrc. The shell of the job itself has --norc too, see shell.Script.
+		// ~/.bashrc: Debian's bash does if SSH_CLIENT is set and SHLVL is below 2
+		// (https://www.gnu.org/software/bash/manual/bash.html#Bash-Startup-Files). The shell of the
+		// job itself has --norc too, see shell.Script.
 		set["SHLVL"] = "1"
 	}
 	unlessSet := func(name, value string) {
@@ -59,8 +62,8 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 }
 
 // sessionEnv returns the environment of a session's Python. The programs of that Python lead the
-// PATH, even if the session sets PATH. An environment of its own takes the place of the one that
-// the client has.
+// PATH, even if the session sets PATH. If the session has another Python environment than the
+// client, the session's is the active one.
 func sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	env := sc.Env
 	if packages != sc.base.packages {
@@ -80,8 +83,9 @@ func sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	return withPrograms(packages, env)
 }
 
-// activated returns a copy of env with an environment as the active one. uv installs into the
-// active one, and without one into the .venv of the directory, which is the workspace's.
+// activated returns a copy of env in which the environment of packages is the active one. uv
+// installs into the active environment (https://docs.astral.sh/uv/pip/environments/). Without one
+// it takes the .venv of the current directory, which is the workspace's environment.
 func activated(env []string, packages *pkgmgr.Manager) []string {
 	env = deactivated(env)
 	python, _ := packages.Describe() // an error: the start of Python reports it
@@ -99,7 +103,7 @@ func activated(env []string, packages *pkgmgr.Manager) []string {
 func withPrograms(packages *pkgmgr.Manager, env []string) []string {
 	env = slices.Clone(env)
 	dir, err := packages.Programs()
-	if err != nil { // Status says so
+	if err != nil { // Status reports the error
 		return env
 	}
 	for i, kv := range env {
@@ -111,8 +115,9 @@ func withPrograms(packages *pkgmgr.Manager, env []string) []string {
 	return append(env, "PATH="+dir)
 }
 
-// leading returns a PATH with dir as its first element. It has no empty element if path is empty,
-// because that would be the current directory.
+// leading returns a PATH with dir as its first element. If path is empty, dir is the only element:
+// an empty element would stand for the current directory
+// (https://pubs.opengroup.org/onlinepubs/9699919799/basedefs/V1_chap08.html).
 func leading(dir, path string) string {
 	if path == "" {
 		return dir
@@ -120,11 +125,12 @@ func leading(dir, path string) string {
 	return dir + string(os.PathListSeparator) + path
 }
 
-// A pipWatch runs a command. If a pip in it refused to run outside of a virtual environment, the
-// receipt has that as its cause.
+// A pipWatch runs a command. If a pip in the command refused to run outside of a virtual
+// environment, the receipt names the refusal as its cause.
 type pipWatch struct{ command jobs.Runner }
 
-// pipRefusal is the error of such a pip.
+// pipRefusal is what pip prints when it refuses (https://github.com/prefix-dev/pixi/issues/1226
+// shows it).
 var pipRefusal = []byte("Could not find an activated virtualenv (required)")
 
 // Queue takes the command's place, if commands take turns.
@@ -153,7 +159,7 @@ func utf8Locale(env map[string]string) bool {
 	return false
 }
 
-// variables returns an environment by name.
+// variables returns the values of an environment by the names of its variables.
 func variables(environ []string) map[string]string {
 	m := make(map[string]string, len(environ))
 	for _, kv := range environ {

@@ -9,25 +9,25 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// A session that no job has used for Config.SessionTTL is ended, unless processes that it started
-// are still running. What was lost is said once, as after a crash, and a session that is opened
-// under the same name has the same settings and environment.
+// The engine ends a session that no job has used for Config.SessionTTL, unless processes that it
+// started are still running. A receipt reports the loss once, as after a crash, and a session that
+// is opened under the same name has the same settings and environment.
 
-// expiryPause is the longest time between two checks. A session whose last child has exited is
-// found idle by the next.
+// expiryPause is the longest time between two checks. No event announces that the last child of a
+// session has exited: the next check finds the session idle.
 const expiryPause = time.Minute
 
-// askedPause is how soon a session is checked again that was asked something just then.
+// askedPause is the time until the next check of a session that was in use during this one.
 const askedPause = 100 * time.Millisecond
 
-// An expired session is what remains of one that was ended because it was idle.
+// An expired is the record of a session that was ended because it was idle.
 type expired struct {
 	scope    Scope
 	spec     SessionSpec
 	packages *pkgmgr.Manager
 	named    bool
 	at       time.Time
-	loss     *Loss // nil: it had no Python
+	loss     *Loss // nil: the session had no Python
 }
 
 // expireAfter checks for idle sessions after d, unless a check is due or sessions are kept forever.
@@ -48,8 +48,8 @@ func (e *Engine) stopExpiry() {
 	}
 }
 
-// expire ends the sessions that have been idle too long, and checks again when the next can be. It
-// looks for their processes without the lock, because that is a scan of /proc.
+// expire ends the sessions that have been idle too long, and sets the timer for the time when the
+// next one can be. It scans /proc for their processes, so it does that without the lock.
 func (e *Engine) expire() {
 	next := e.config.SessionTTL
 	for _, s := range e.due(&next) {
@@ -64,7 +64,8 @@ func (e *Engine) expire() {
 	}
 }
 
-// due returns the sessions whose time is up, and lowers next to the time that another one has left.
+// due returns the sessions that have no time left. It lowers next to the shortest time that another
+// session has left.
 func (e *Engine) due(next *time.Duration) (list []*session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,7 +85,7 @@ func (e *Engine) left(s *session) time.Duration {
 	return e.config.SessionTTL - time.Since(s.idleSince(s.State()))
 }
 
-// expireNow ends a session and keeps what must be known of it. It returns false if the session is
+// expireNow ends a session and keeps its settings and its loss. It returns false if the session is
 // in use after all.
 func (e *Engine) expireNow(s *session) bool {
 	e.mu.Lock()

@@ -11,11 +11,11 @@ import (
 	"asyncrepl/pkgmgr"
 )
 
-// installed returns a note for each package of an install that a session of that environment has
-// imported in an earlier version. Sessions find new packages themselves. Clients with different
-// variables can have one environment of Python.
+// installed returns a note for each package of an install that a session has imported in an earlier
+// version. It asks every session with that environment of Python, which clients with different
+// variables can share. New packages need no note: an import finds them.
 func (e *Engine) installed(ctx context.Context, packages *pkgmgr.Manager, changes pkgmgr.Changes) (notes []string) {
-	replaced := map[string]string{} // by module: its package, with the new version
+	replaced := map[string]string{} // by module: the package that has it, with the new version
 	for _, p := range changes.Installed {
 		if p.Before != "" {
 			for _, module := range p.Modules() {

@@ -9,9 +9,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A tenant leaves when no token is its own any more. Its jobs continue, and so do its sessions, which
-// end when they have been idle for Config.SessionTTL. When it has had neither for as long, its engine
-// ends, and with it what its jobs have left running. A tenant that comes back before finds its jobs.
+// A tenant leaves when its last token is removed. Its jobs continue, and so do its sessions, which
+// end when they have been idle for Config.SessionTTL. When the tenant has had no job and no session
+// for that time, its engine ends, and with it the processes that its jobs have left running. A
+// tenant that comes back before that finds its jobs.
 
 // Keep names the tenants that can be asked for from now on. A tenant that is not named starts to
 // leave. One that was leaving and is named again stays.
@@ -61,7 +62,7 @@ func (t *Tenants) endLeavers() {
 			next = min(next, left)
 			continue
 		}
-		t.past = sum(t.past, totals) // which are final without a job
+		t.past = sum(t.past, totals) // without a job the totals are final
 		delete(t.engines, name)
 		delete(t.leavers, name)
 		t.end(name, e)
@@ -75,7 +76,7 @@ func (t *Tenants) endLeavers() {
 func (t *Tenants) end(name string, e *Engine) {
 	ended := make(chan struct{})
 	t.ending[name] = ended
-	go func() { // owned by the tenants, whose Close waits for it; ends when the engine is closed
+	go func() { // owned by the tenants and joined by Close; ends when the engine is closed
 		e.Close()
 		e.config.Log.Info("a tenant without a token has ended", "tenant", name)
 		t.mu.Lock()
@@ -85,7 +86,7 @@ func (t *Tenants) end(name string, e *Engine) {
 	}()
 }
 
-// sum adds the totals of one to those of all, which it changes.
+// sum returns all with the totals of one added. It changes the maps of all.
 func sum(all, one jobs.Totals) jobs.Totals {
 	for status, n := range one.Now {
 		all.Now[status] += n

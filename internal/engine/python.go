@@ -10,17 +10,17 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// A Python is a session as the engine knows it. A [Pythons] makes them: those of package pyrepl, or
-// others in tests.
+// A Python is a session as the engine knows it. A [Pythons] makes them: package pyrepl, or a
+// replacement in tests.
 type Python interface {
 	Session
 
 	Name() string
 	// State returns the state of the session, from memory.
 	State() pyrepl.State
-	// Usage returns what its processes use, and Stopped reports whether a signal has stopped its
-	// interpreter. Both read /proc, so the engine calls them without its lock: every call of every
-	// session needs that.
+	// Usage returns the memory and CPU time that the session's processes use. Stopped reports
+	// whether a signal has stopped its interpreter. Both read /proc, so the engine calls them
+	// without its lock: calls for other sessions would wait meanwhile.
 	Usage() process.Usage
 	Stopped() bool
 	// Live reports whether variables, jobs or checkpoints would be lost with the session.
@@ -36,16 +36,17 @@ type Python interface {
 	SetNote(note string)
 	// Hold returns a runner that runs run and has the first place in the queue of the session.
 	Hold(run jobs.Runner) jobs.Runner
-	// Replay returns a runner that runs earlier code again, and then its own.
+	// Replay returns a runner that runs the earlier code of r again, and then its work.
 	Replay(r pyrepl.Replay) jobs.Runner
 
-	// Branch makes a session that continues with a copy of the variables, when its turn comes, and
-	// BranchAfter one with the variables as they were after a job. See [pyrepl.Session].
+	// Branch waits for its turn and makes a session that continues with a copy of the variables.
+	// BranchAfter makes a session with the variables as they were after a job. See
+	// [pyrepl.Session].
 	Branch(ctx context.Context, name string, cfg pyrepl.Config) (Python, Shared, error)
 	BranchAfter(ctx context.Context, job, name string, cfg pyrepl.Config) (Python, Shared, error)
 
-	// Delete ends the session for good. DeleteIdle does so if no job uses it, and reports whether it
-	// did.
+	// Delete ends the session for good. DeleteIdle does so only if no job uses the session, and
+	// reports whether it did.
 	Delete(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 	DeleteIdle(how string) (*Loss, bool)
 	// Close ends the session at once. Its jobs have been stopped.
@@ -56,8 +57,8 @@ type Python interface {
 type Pythons interface {
 	// New returns a session that has started nothing.
 	New(name string, cfg pyrepl.Config) Python
-	// LetExit asks the interpreters of idle sessions to exit. wait waits for that, for a limited time,
-	// and returns the names of the sessions that it cut off.
+	// LetExit asks the interpreters of idle sessions to exit. wait gives them a limited time, and
+	// returns the names of the sessions that did not exit in time.
 	LetExit(all []Python) (wait func() (cut []string))
 }
 

@@ -11,16 +11,17 @@ import (
 	"asyncrepl/jobs"
 )
 
-// readyPause is how long an answer of Ready counts: anybody can ask, and the answer costs a process.
-// readyLimit is how long that process can take.
+// readyPause is how long an answer of Ready is reused. Clients without a token can ask, and a new
+// answer costs a process, so they could keep the machine busy. readyLimit bounds the time of that
+// process.
 const (
 	readyPause = time.Second
 	readyLimit = 5 * time.Second
 )
 
-// readiness is what Tenants last found out about the start of jobs.
+// readiness is the last answer of [Tenants.Ready].
 type readiness struct {
-	mu  sync.Mutex // held while a process is tried
+	mu  sync.Mutex // held during a try, so that concurrent callers share its answer
 	at  time.Time
 	err error
 }
@@ -38,7 +39,7 @@ func (t *Tenants) Ready() error {
 	return r.err
 }
 
-// tryStart is Ready without memory.
+// tryStart returns the answer of Ready, which remembers it.
 func (t *Tenants) tryStart() (err error) {
 	t.mu.Lock()
 	closed := t.closed

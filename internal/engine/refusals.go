@@ -13,13 +13,13 @@ import (
 // A NoSessionError says that there is no session of a name.
 type NoSessionError struct {
 	Name  string
-	Names []string // of the sessions, in order
+	Names []string // the names of the sessions that exist, in order
 	Loss  *Loss    // the session was ended because it was idle; nil: it was not, or lost nothing
 }
 
 func (e *NoSessionError) Error() string { return "there is no session " + e.Name }
 
-// noSession returns the error for a name. The caller holds mu.
+// noSession returns the error for the name of a missing session. The caller holds mu.
 func (e *Engine) noSession(name string) error {
 	err := &NoSessionError{Name: name, Names: slices.Sorted(maps.Keys(e.sessions))}
 	if old := e.expired[name]; old != nil {
@@ -32,7 +32,7 @@ func (e *Engine) noSession(name string) error {
 type SessionExistsError struct {
 	Session overview.Session
 
-	of session // that exists; described reads its state
+	of session // the existing session; described reads its state
 }
 
 func (e *SessionExistsError) Error() string {
@@ -42,9 +42,9 @@ func (e *SessionExistsError) Error() string {
 // A TooManySessionsError says that no more sessions are allowed.
 type TooManySessionsError struct {
 	Open int
-	Idle overview.Session // the one that has been idle longest; without a name: all are busy
+	Idle overview.Session // the session that has been idle longest; without a name: all are busy
 
-	idle *session // described reads its state
+	idle *session // the session of Idle; described reads its state
 }
 
 func (e *TooManySessionsError) Error() string {
@@ -63,8 +63,8 @@ func (e *Engine) tooMany() error {
 	return err
 }
 
-// described returns an error of canMake with the state of the session that it is about. The state
-// needs a scan of /proc, so canMake, whose caller holds mu, leaves it out.
+// described adds the state of the session to an error of canMake. Reading the state scans /proc, so
+// canMake leaves it out: its caller holds mu.
 func (e *Engine) described(err error) error {
 	switch err := err.(type) {
 	case *SessionExistsError:

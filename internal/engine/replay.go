@@ -11,26 +11,27 @@ import (
 	"asyncrepl/pyrepl"
 )
 
-// A Replay runs code in the state after a job of a session by running that job, and those before
-// it, again in a new one.
+// A Replay runs code in the state after a job of a session: it runs that job and the jobs before it
+// again in a new session.
 type Replay interface {
 	// Cost returns how many jobs run again, and how long they took the first time.
 	Cost() (count int, took time.Duration)
-	// Run makes a session with the settings and environment of the job's, and returns its name and the runner of work
-	// in that state. With an empty name it takes a free one. The session is deleted if its job ends
-	// before the work begins. The error is one of [Engine.Create], or a [*NoSessionError] about the
-	// job's.
+	// Run makes a session with the settings and environment of the job's session. It returns the
+	// name of the new session and the runner of work in that state. If name is empty, Run chooses a
+	// free name. The session is deleted if its job ends before the work begins. The error can be
+	// any error of [Engine.Create], or a [*NoSessionError] about the job's session.
 	Run(name string, work Work) (string, jobs.Runner, error)
 }
 
 type replay struct {
 	e       *Engine
-	session string  // that has the code
-	steps   []Entry // that run again
+	session string  // the session that has kept the code
+	steps   []Entry // the code to run again, the oldest first
 }
 
-// Replay returns the replay of a job, by the code that its session or a branch of that has kept. The
-// error can be a [*NoSessionError] about the job's session, or say why the job can't be run again.
+// Replay returns the replay of a job. It takes the code that the job's session, or a branch of that
+// session, has kept. The error can be a [*NoSessionError] about the job's session, or say why the
+// job can't be run again.
 func (e *Engine) Replay(job jobs.Record) (Replay, error) {
 	s, err := e.Session(job.Session)
 	if err == nil {
@@ -54,7 +55,7 @@ func (r *replay) Cost() (count int, took time.Duration) {
 	return len(r.steps), took
 }
 
-// same returns the id of a job that did the same work in the state to make, or "".
+// same returns the ID of a job that did the same work in the state that r makes, or "".
 func (r *replay) same(work Work) string {
 	for _, s := range r.e.list() {
 		if job := s.History().Same(r.steps[len(r.steps)-1], work); job != "" {
@@ -88,8 +89,8 @@ func (r *replay) Run(name string, work Work) (_ string, _ jobs.Runner, err error
 	return name, s.Python.Replay(again), nil
 }
 
-// abandon deletes a session whose only job has ended before it made the state that it is for. If
-// ctx is done, abandon does not wait for the end of its Python.
+// abandon deletes a session if its only job has ended before it had made the state. Once ctx is
+// done, abandon does not wait for the session's Python to end.
 func (e *Engine) abandon(ctx context.Context, s *session) {
 	e.mu.Lock()
 	if name := s.Name(); e.sessions[name] == s {
@@ -97,12 +98,12 @@ func (e *Engine) abandon(ctx context.Context, s *session) {
 	}
 	e.mu.Unlock()
 	if wait, err := s.Python.Delete(jobs.Program, "a rerun that was cut short"); err == nil {
-		wait(ctx) // an error: its owner ends the rest of it with the server
+		wait(ctx) // after an error, the owner ends the remaining processes with the server
 	}
 }
 
-// freeName returns name or, if it is empty, the name of a session that there is not, after that of
-// another one. The caller holds mu.
+// freeName returns name. If name is empty, freeName appends a number to after, so that the result
+// is the name of no session. The caller holds mu.
 func (e *Engine) freeName(after, name string) string {
 	for n := 2; name == ""; n++ {
 		free := fmt.Sprintf("%.60s-%d", after, n)

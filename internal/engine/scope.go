@@ -21,24 +21,24 @@ const defaultSession = "default"
 
 // A Client is what a client brings to the engine that serves it.
 type Client struct {
-	// Env is the complete environment that its jobs start from, as KEY=value. Its PATH is searched for
-	// python3 and uv, and VIRTUAL_ENV or CONDA_PREFIX names the active environment of Python.
+	// Env is the complete environment that its jobs start from, as KEY=value. Its PATH is searched
+	// for python3 and uv, and VIRTUAL_ENV or CONDA_PREFIX names the active environment of Python.
 	Env       []string
-	Workspace string        // an absolute path; empty: the engine's
-	Grace     time.Duration // for Scope.Grace
-	Timeout   time.Duration // for Scope.Timeout
-	Log       *slog.Logger  // for Scope.Log, at the level that the client wants; nil: the engine's
+	Workspace string        // an absolute path; empty: the engine's workspace
+	Grace     time.Duration // becomes Scope.Grace
+	Timeout   time.Duration // becomes Scope.Timeout
+	Log       *slog.Logger  // becomes Scope.Log, at the level that the client wants; nil: the engine's log
 }
 
-// A Scope is where and how the jobs of one connection run, if its calls do not say. The methods of
-// an Engine take only scopes that its method Scope has returned.
+// A Scope says where and how the jobs of one connection run, unless a call says otherwise. The
+// methods of an Engine take only scopes that its method Scope has returned.
 type Scope struct {
 	Workspace string        // an absolute path; relative directories start there
 	Env       []string      // KEY=value, the environment that jobs start from
 	Session   string        // the Python session of calls that name none; empty: defaultSession
 	Grace     time.Duration // how long execute, send and cancel calls wait; 0: DefaultGrace
-	Timeout   time.Duration // of jobs for which the call sets none; 0: none
-	Log       *slog.Logger  // of events that concern this connection alone; nil: they are not logged
+	Timeout   time.Duration // limits a job if its call sets no limit; 0: jobs are not limited
+	Log       *slog.Logger  // receives the events that concern this connection alone; nil: nothing is logged
 
 	base *base
 }
@@ -58,13 +58,13 @@ func (s Scope) Home() string {
 	return ""
 }
 
-// A base is what the scopes of all clients with the same environment and workspace share. The engine
-// keeps it until it closes, because sessions outlive the connections that made them.
+// A base is what the scopes of all clients with the same environment and workspace share. The
+// engine keeps it until it closes, because sessions outlive the connections that made them.
 type base struct {
 	brought   []string // Client.Env
-	given     []string // brought, but without an active environment of Python if that is the server's
+	given     []string // brought; Engine.deactivates removes the active environment of Python
 	workspace string
-	env       []string // what Scope.Env is: given, and what jobEnv adds
+	env       []string // Scope.Env: given with the variables that jobEnv sets
 	packages  *pkgmgr.Manager
 }
 

@@ -23,25 +23,25 @@ type Session interface {
 	Exec(code string) jobs.Runner
 	// ExecFile returns a runner of a file. A relative path starts in the session's directory.
 	ExecFile(f File) jobs.Runner
-	// Ask returns a runner of a request about code. Its job withdraws if its turn has not come after
-	// patience.
+	// Ask returns a runner of a request about code. Its job withdraws if it still waits for its
+	// turn after patience.
 	Ask(q Request, code string, patience time.Duration) jobs.Runner
-	// Variables lists the names of the namespace that match a glob pattern; an empty one matches all.
-	// For a busy session it returns at once with the last known ones.
+	// Variables lists the names of the namespace that match a glob pattern; an empty pattern
+	// matches all. If the session is busy, Variables returns the last known names at once.
 	Variables(ctx context.Context, pattern string) (Variables, error)
-	// History returns what the session ran.
+	// History returns the code that the session ran.
 	History() History
-	// WithCheckpoint has a runner of Exec or ExecFile leave a checkpoint, and say so in
-	// the job's receipt.
+	// WithCheckpoint makes a runner of Exec or ExecFile leave a checkpoint, which the job's receipt
+	// reports.
 	WithCheckpoint(run jobs.Runner) jobs.Runner
-	// RestartFrom is Restart with an interpreter that continues from the checkpoint after a job, or
-	// from the newest one if checkpoint is "latest". It returns that job. After an error nothing has
-	// ended.
+	// RestartFrom is Restart, but the next interpreter continues from a checkpoint: the one after
+	// the job that checkpoint names, or the newest if checkpoint is "latest". It returns that job.
+	// After an error nothing has ended.
 	RestartFrom(ctx context.Context, by jobs.By, reason, checkpoint string) (job string, wait func(ctx context.Context) (End, error), err error)
-	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of the
-	// jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait waits
-	// until the old one has ended. Its error means that ctx was done first, or that the remaining
-	// processes could not be checked.
+	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of
+	// the jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait
+	// waits until the old one has ended. Its error means that ctx was done first, or that the
+	// remaining processes could not be checked.
 	Restart(by jobs.By, reason string) (wait func(ctx context.Context) (End, error), err error)
 }
 
@@ -51,7 +51,7 @@ type (
 	Request   = pyrepl.Request   // a request about the namespace
 	Variables = pyrepl.Variables // a list of names of the namespace
 	Variable  = pyrepl.Variable
-	History   = pyrepl.History // what a session ran
+	History   = pyrepl.History // the code that a session ran
 	Entry     = pyrepl.Entry   // one piece of code that it ran
 	Work      = pyrepl.Work    // code or a file
 	End       = pyrepl.End     // how a restart ended the interpreter
@@ -68,23 +68,33 @@ const (
 // A session is an entry of the engine's table.
 type session struct {
 	Python
-	scope    Scope // of the client that made it, or its parent; its Python starts in that environment
 	spec     SessionSpec
-	packages *pkgmgr.Manager // of its environment of Python
+	packages *pkgmgr.Manager // installs into the session's environment of Python
 	made     time.Time
-	opened   time.Time // when a job was last about to use it
-	awaits   int       // how many jobs must have taken a place in its queue then
-	named    bool      // a client made it with its settings, so it makes no room for others
-	parent   string    // the session that it is a branch of; empty: none
-	rerun    string    // the job whose state it came to by running the code again; empty: none
+	parent   string // the session that it was branched from; empty: it is no branch
+	rerun    string // the session ran code again to reach the state after this job; empty: it did not
+
+	// scope is the scope of the client that made the session or the session's first ancestor.
+	// Python starts in that environment even if another client uses the session.
+	scope Scope
+
+	// opened is when a job was last about to use the session, and awaits is how many jobs have ever
+	// taken a place in its queue once that job has. Until then the session is not idle: otherwise
+	// it could be ended between the call of Open and the start of the job.
+	opened time.Time
+	awaits int
+
+	// named reports whether a client made the session with its settings. makeRoom does not drop
+	// such a session, because its settings would be lost.
+	named bool
 }
 
-// openTime is how long a session that was opened for a job waits for that to be queued. The start
-// of the job can have been refused.
+// openTime is how long a session that was opened for a job counts as in use before the job is
+// queued. The start of the job can have been refused, so the wait must end.
 const openTime = 10 * time.Second
 
-// idleSince returns since when no job has used the session. If one does now, or is about to, that
-// is now.
+// idleSince returns since when no job has used the session. If a job uses it now, or is about to,
+// idleSince returns the current time.
 func (s *session) idleSince(st pyrepl.State) time.Time {
 	if !st.Idle() || st.Taken < s.awaits && time.Since(s.opened) < openTime {
 		return time.Now()
@@ -141,7 +151,8 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 	return s, made, nil
 }
 
-// environmentOf returns the environment that a session has, or would have if it were opened.
+// environmentOf returns the environment of Python that a session has, or would have if it were
+// opened.
 func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,10 +165,10 @@ func (e *Engine) environmentOf(sc Scope, name string) *pkgmgr.Manager {
 	return sc.base.packages
 }
 
-// Delete ends a session for good, as [Session.Restart] ends its interpreter. It returns once the
-// name is free; wait waits as that of Restart does. After that, kept returns the directory of the
-// environment that was made for the session alone, which stays, or "" if there is none. If there is
-// no such session, the error is a [*NoSessionError].
+// Delete ends a session for good, as [Session.Restart] ends its interpreter. When Delete returns,
+// the name is free. wait works as the wait of Restart does. After wait, kept returns the directory
+// of the environment that was made for the session alone, which stays, or "" if there is none. If
+// there is no such session, the error is a [*NoSessionError].
 func (e *Engine) Delete(name string, by jobs.By, reason string) (wait func(ctx context.Context) (End, error), kept func() string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,7 +181,8 @@ func (e *Engine) Delete(name string, by jobs.By, reason string) (wait func(ctx c
 	return wait, func() string { return keptVenv(s.scope, s.spec) }, err
 }
 
-// Sessions returns the state of the sessions, by name, and how many are allowed at once.
+// Sessions returns the state of the sessions, in the order of their names, and how many are allowed
+// at once.
 func (e *Engine) Sessions() (list []overview.Session, limit int) {
 	for _, s := range e.list() {
 		list = append(list, e.statusOf(s))

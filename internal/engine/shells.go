@@ -13,8 +13,8 @@ import (
 	"asyncrepl/shell"
 )
 
-// maxShells is the most shell sessions of an engine. One more takes the place of the one that has
-// been idle longest: it costs a line to make again.
+// maxShells bounds the shell sessions of an engine. One more replaces the shell session that has
+// been idle longest, which a client makes again with one command line.
 const maxShells = 50
 
 // shellSession returns the shell session of a name, and makes it, with dir for its first command,
@@ -41,7 +41,7 @@ func (e *Engine) shellSession(name, dir string) (*shell.Session, error) {
 	return s, nil
 }
 
-// dropShell drops the shell session that has been idle longest. It reports whether there was one.
+// dropShell drops the shell session that has been idle longest. It reports whether any was idle.
 // The caller holds mu.
 func (e *Engine) dropShell() bool {
 	idlest, since := "", time.Time{}

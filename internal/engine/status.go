@@ -68,7 +68,7 @@ func (e *Engine) Status(sc Scope) overview.Server {
 	return s
 }
 
-// memoryLimits adds to s how the memory of sessions is limited, if it is.
+// memoryLimits adds to s how the memory of sessions is limited, if any limit is set.
 func (e *Engine) memoryLimits(s *overview.Server) {
 	each, together := "memory limits of sessions, for each process and not for all together", "memory limits of sessions, for all processes together (cgroup v2)"
 	if mb := e.config.MemoryMB; mb > 0 {
@@ -121,7 +121,7 @@ func pythonText(d pkgmgr.Description) string {
 	return d.Dir + " will be made on first use from " + d.Base + version + by
 }
 
-// interpreter returns the Python of an environment, or that which would be used.
+// interpreter returns the interpreter of an environment, or the one that it will have, or "".
 func interpreter(packages *pkgmgr.Manager) string {
 	python, err := packages.Describe()
 	switch {

@@ -17,9 +17,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Tenants are the tenants of one server. Each has an Engine of its own, and with it its jobs,
-// sessions, environment, output, guard and limits, so that no reply to one can show or name
-// anything of another. What they share is the machine and its user.
+// Tenants are the tenants of one server. Each tenant has one Engine for itself, with its jobs,
+// sessions, environment, output, guard and limits, so no reply to a tenant can show or name
+// anything of another tenant. They share only the machine and its user.
 type Tenants struct {
 	config Config
 	ready  readiness
@@ -28,14 +28,14 @@ type Tenants struct {
 	mu      sync.Mutex
 	engines map[string]*Engine
 	leavers map[string]time.Time     // by name, when each last had a job or a session, see leave.go
-	check   *time.Timer              // of the next check of these; nil: none is due
-	past    jobs.Totals              // of the engines that have ended
+	check   *time.Timer              // runs the next check of the leavers; nil: no check is due
+	past    jobs.Totals              // the totals of the engines that have ended
 	ending  map[string]chan struct{} // by name, closed when the engine of a tenant that left has ended
 	closed  bool
 }
 
-// NewTenants returns the tenants of a server, of which there are none yet. The limits in c are
-// those of each tenant.
+// NewTenants returns the tenants of a server that has none yet. The limits in c apply to each
+// tenant.
 func NewTenants(c Config) *Tenants {
 	return &Tenants{config: c, engines: make(map[string]*Engine), ending: make(map[string]chan struct{}), past: noTotals()}
 }
@@ -44,8 +44,8 @@ func noTotals() jobs.Totals {
 	return jobs.Totals{Now: make(map[jobs.Status]int), Ended: make(map[jobs.Status]int64)}
 }
 
-// ErrEnding refuses a tenant that comes back while what it left running is ended. An engine of now
-// would use its environment beside the old one.
+// ErrEnding refuses a tenant that comes back while its old engine ends the processes that it left
+// running. A new engine would use the same environment beside the old one.
 var ErrEnding = errors.New("what this tenant left running is being ended: try again in a few seconds")
 
 // Tenant returns the engine of a tenant, and makes it if there is none. The name must follow the
@@ -53,8 +53,9 @@ var ErrEnding = errors.New("what this tenant left running is being ended: try ag
 //
 // While the programs of a tenant that had left are ended, the error is [ErrEnding].
 //
-// dir is the tenant's workspace, which is made if it does not exist. A tenant with one has its own
-// environment and state directory, too. If dir is empty, the tenant has those of the Config.
+// dir is the tenant's workspace, which is made if it does not exist. A tenant with a dir has its
+// own environment and state directory, too. If dir is empty, the tenant has the workspace,
+// environment and state directory of the Config.
 func (t *Tenants) Tenant(name, dir string) (*Engine, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,14 +124,14 @@ func deactivated(env []string) []string {
 	})
 }
 
-// Totals are numbers of all tenants since the start of the server.
+// Totals counts the jobs of all tenants since the start of the server, and their sessions.
 type Totals struct {
 	jobs.Totals
-	Sessions int // that there are now
+	Sessions int // the sessions that exist now
 }
 
-// Totals returns the totals of all tenants together. They have each status of a job that has not
-// ended.
+// Totals returns the totals of all tenants together. Now has an entry for each status of a job that
+// has not ended, even if no job has it.
 func (t *Tenants) Totals() Totals {
 	all := Totals{Totals: noTotals()}
 	for _, status := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput} {
