@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// EditMax bounds the files that Edit changes, which it holds in memory.
+// EditMax bounds the size of a file that Edit changes, in bytes. Edit holds the file in memory.
 const EditMax = 16 << 20
 
 var errEditMax = fmt.Errorf("%w: files of up to %d MiB can be edited", ErrTooLarge, EditMax>>20)
 
 // A MatchError says that a text was not found, or too often.
 type MatchError struct {
-	Lines []int  // in which it begins
-	Most  int    // how often it may occur
-	Hint  string // why it is not found
+	Lines []int  // the lines in which the text begins; empty: it was not found
+	Most  int    // how often the text can occur
+	Hint  string // continues the error: why the text was not found
 }
 
 // Error returns the text of the error.
@@ -31,7 +31,8 @@ func (e *MatchError) Error() string {
 		len(e.Lines), e.Most, Lines(e.Lines))
 }
 
-// Lines returns a list of line numbers in words, of which a few are enough.
+// Lines returns line numbers as a list for a sentence. It names only the first few and counts the
+// others.
 func Lines(numbers []int) string {
 	const most = 20
 	var b strings.Builder
@@ -48,9 +49,9 @@ func Lines(numbers []int) string {
 	return b.String()
 }
 
-// Edit replaces a text of a file by another, wherever it occurs, which is most times or fewer. It
-// returns the lines in which the text began. The error for a text that is not found or occurs more
-// often is a [*MatchError].
+// Edit replaces every occurrence of old in a file by new. It returns the lines in which old began.
+// If old is not found or occurs more than most times, the file stays unchanged and the error is a
+// [*MatchError].
 func (d *Dir) Edit(path, old, new string, most int) (lines []int, err error) {
 	const doing = "editing"
 	before, version, err := d.content(path)
@@ -114,7 +115,7 @@ func occurrences(content, old []byte) (lines []int) {
 	}
 }
 
-// hint says why old is not found, if that can be told.
+// hint returns the end of an error, which says why old is not found if content shows it.
 func hint(content []byte, old string) string {
 	if strings.Contains(old, "\n") && bytes.Contains(bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), []byte(old)) {
 		return `: its lines end in \r\n`

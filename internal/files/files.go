@@ -6,15 +6,15 @@
 //   - Every access goes through an [os.Root]: neither "..", an absolute path nor a symbolic link leads
 //     out, even if another process swaps directories for links meanwhile. The workspace of a tenant is
 //     opened once, see [Store.Keep].
-//   - Only regular files are read, changed and replaced. They are opened without blocking: a FIFO
-//     would hang a plain open.
+//   - Only regular files are read, changed and replaced. They are opened without blocking: a plain
+//     open of a FIFO waits for a writer (https://man7.org/linux/man-pages/man7/fifo.7.html).
 //   - A file is written beside its place and then renamed, so that a reader sees the old or the new
-//     content. Its mode is kept. What is not complete leaves nothing.
-//   - A path is relative to the workspace, or an absolute path in it. Links are followed, also by
-//     what writes; [Dir.Remove] removes the link.
+//     content. Its mode is kept. An incomplete write leaves nothing.
+//   - A path is relative to the workspace, or an absolute path in it. Readers and writers follow
+//     links; [Dir.Remove] removes the link.
 //
-// A [Store] has one [Dir] for each workspace, so that all its writers keep the order of their checks
-// and renames. Begin with Dir. The package knows no protocol and no tools.
+// A [Store] has one [Dir] for each workspace, so that all its writers keep the order of their
+// checks and renames. Begin with Dir. The package knows no protocol and no tools.
 package files
 
 import (
@@ -34,7 +34,7 @@ import (
 var (
 	ErrOutside      = errors.New("this leads out of the workspace: give a path in it, and no link that leads out or is absolute")
 	ErrNotRegular   = errors.New("this is not a regular file")
-	ErrIsDirectory  = errors.New("this is a directory") // is also ErrNotRegular
+	ErrIsDirectory  = errors.New("this is a directory") // such an error is ErrNotRegular, too
 	ErrNotDirectory = errors.New("this is not a directory")
 	ErrName         = errors.New("this can't be the path of a file")
 	ErrTooLarge     = errors.New("this is too large")
@@ -62,9 +62,9 @@ func (s *Store) Dir(workspace string) *Dir {
 	return s.dirs[workspace]
 }
 
-// Keep opens a workspace. From then on its Dir stays in that directory, even if its owner puts a link
-// to another tenant's in its place, and refuses to work once another directory or none is there. A
-// workspace that is kept already is opened again only if again is true.
+// Keep opens a workspace. From then on its Dir stays in that directory, even if its owner puts a
+// link to another tenant's in its place, and refuses to work once another directory or none is
+// there. A workspace that is kept already is opened again only if again is true.
 func (s *Store) Keep(workspace string, again bool) error {
 	d := s.Dir(workspace)
 	d.opening.Lock()
@@ -76,19 +76,23 @@ func (s *Store) Keep(workspace string, again bool) error {
 	if err != nil {
 		return fmt.Errorf("opening the workspace: %w", err)
 	}
-	d.kept = root // the one before is closed when no call uses it
+	d.kept = root // the garbage collector closes the previous root when no call uses it
 	return nil
 }
 
-// A Dir is a workspace. Its methods are safe for concurrent use. Their errors name the path as it was
-// given, and no system call.
+// A Dir is a workspace. Its methods are safe for concurrent use. Their errors name the path as it
+// was given, and no system call.
 type Dir struct {
 	path string
 
 	commits sync.Mutex // held between the check of a file and its replacement
 
 	opening sync.Mutex
-	kept    *os.Root // guarded by opening; nil: each call opens the path, because no other tenant is to be protected
+
+	// kept is the workspace as Keep opened it, guarded by opening. Without it, a tenant could
+	// replace its workspace by a link to another tenant's. Nil: each call opens the path, because
+	// there is no other tenant to protect.
+	kept *os.Root
 }
 
 // root opens the workspace. The caller closes it.
@@ -133,7 +137,7 @@ func (d *Dir) Abs(path string) string {
 // A File is an open regular file of a workspace.
 type File struct {
 	*os.File
-	Info fs.FileInfo // as it was opened
+	Info fs.FileInfo // the state of the file when it was opened
 }
 
 // Version returns a text that changes with the content of the file.
@@ -220,8 +224,9 @@ func (d *Dir) local(path string) (string, error) {
 	return "", ErrOutside
 }
 
-// open opens a regular file for reading. Other files are not even opened, because that can have
-// effects, as with devices; the opened one is what counts.
+// open opens a regular file for reading. It does not open other files, because opening a device can
+// have effects. Another process can replace the file in between, so open checks the opened file
+// again.
 func open(root *os.Root, name string) (*File, error) {
 	fi, err := root.Stat(name)
 	if err != nil {
@@ -284,11 +289,11 @@ func failed(doing, path string, err error) error {
 // pathMax bounds a path in an error, in characters.
 const pathMax = 300
 
-// plain returns the cause of err: without the names of system calls and temporary files, and one
-// that callers know.
+// plain returns the cause of err without the names of system calls and temporary files. If callers
+// can act on the cause, the result is or wraps one of this package's errors.
 func plain(err error) error {
 	for {
-		e, ok := errors.AsType[*fs.PathError](err) // which can hold another one
+		e, ok := errors.AsType[*fs.PathError](err) // a PathError can hold another one
 		if !ok {
 			break
 		}
@@ -298,10 +303,10 @@ func plain(err error) error {
 		err = e.Err
 	}
 	switch {
-	case err.Error() == "path escapes from parent": // the package os has no name for it
+	case err.Error() == "path escapes from parent": // os does not export it: https://go.dev/issue/74640
 		return ErrOutside
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("there is %w", err) // no such file or directory
+		return fmt.Errorf("there is %w", err) // "there is no such file or directory"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ErrFull
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):

@@ -22,27 +22,27 @@ import (
 
 // The bounds of a listing.
 const (
-	maxEntries = 1_000_000 // that are counted
-	batch      = 4096      // entries that are read at once
-	lineMax    = 4096      // characters of a line
+	maxEntries = 1_000_000 // List stops counting here, so that a huge tree does not hold a call for long
+	batch      = 4096      // the number of entries that one read of a directory returns
+	lineMax    = 4096      // characters of a line; the rest is cut
 )
 
 // A Listing says what Dir.List lists.
 type Listing struct {
 	Depth int  // levels of directories; 1: only the entries of the directory itself
 	Tree  bool // draw a tree in place of paths
-	Files bool // list what is no directory
+	Files bool // list files, links and other entries that are not directories
 	Dirs  bool // list directories
-	Chars int  // bounds the text
+	Chars int  // bounds the text, in characters
 }
 
 // A Listed is the result of Dir.List.
 type Listed struct {
 	Text       string // one line for each entry that fits
-	Shown      int    // entries in it
-	Count      int    // all entries
-	Partial    bool   // more than a million entries, which were not counted
-	Unreadable int    // directories that could not be read
+	Shown      int    // the entries in Text
+	Count      int    // all entries, including those that did not fit
+	Partial    bool   // there are more than a million entries: Count does not include the rest
+	Unreadable int    // the directories that could not be read
 }
 
 // List lists a directory in the order of names. Directories end in a slash, and links show where
@@ -51,7 +51,7 @@ func (d *Dir) List(ctx context.Context, path string, l Listing) (*Listed, error)
 	return d.list(ctx, path, l, maxEntries)
 }
 
-// list is List with another bound of entries.
+// list is List with the bound most in place of maxEntries.
 func (d *Dir) list(ctx context.Context, path string, l Listing, most int) (*Listed, error) {
 	const doing = "listing"
 	root, name, err := d.enter(path)
@@ -77,7 +77,7 @@ func (d *Dir) list(ctx context.Context, path string, l Listing, most int) (*List
 	return &walk.listed, nil
 }
 
-// shown returns the name of a directory as the beginning of paths.
+// shown returns the name of a directory as the paths of its entries begin.
 func shown(name string) string {
 	name = strings.TrimPrefix(strings.TrimRight(name, "/"), "./")
 	if name == "." || name == "" {
@@ -86,21 +86,21 @@ func shown(name string) string {
 	return name + "/"
 }
 
-// A walk is one listing while it is made.
+// A walk is the state of one call of List.
 type walk struct {
 	Listing
 	ctx    context.Context
 	root   *os.Root
 	text   strings.Builder
-	chars  int  // of text
-	full   bool // no more fits
-	count  int  // entries that were read
-	most   int  // of these
+	chars  int  // the length of text, in characters
+	full   bool // the next line does not fit
+	count  int  // the entries that were read
+	most   int  // bounds count
 	listed Listed
 }
 
-// entries lists the entries of a directory, and of those below it. dir begins their paths, and
-// indent their lines in a tree.
+// entries lists the entries of a directory and of the directories below it. The paths of the
+// entries begin with dir. In a tree, their lines begin with indent.
 func (w *walk) entries(dir string, list []fs.DirEntry, indent string, depth int) error {
 	for i, e := range list {
 		path, branch, below := dir+e.Name(), indent+"├── ", indent+"│   "
@@ -170,7 +170,8 @@ func (w *walk) line(s string) bool {
 	return true
 }
 
-// read returns the entries of a directory that are listed or lead to such, in order.
+// read returns, in the order of names, the entries of a directory that are listed, and the
+// directories that can have such entries below them.
 func (w *walk) read(name string) ([]fs.DirEntry, error) {
 	f, err := directory(w.root, name)
 	if err != nil {
@@ -203,9 +204,10 @@ func (w *walk) read(name string) ([]fs.DirEntry, error) {
 	return all, w.ctx.Err()
 }
 
-// directory opens a directory. The File of an os.Root stats every entry that it reads, which is most
-// of a listing's time. An *os.File over a second descriptor stats only entries whose type the file
-// system does not report, by a name that stands for the open directory.
+// directory opens a directory. The File of an os.Root stats every entry that it reads, which is
+// most of a listing's time. An *os.File over a second descriptor stats only entries whose type the
+// file system does not report (d_type, https://man7.org/linux/man-pages/man3/readdir.3.html). It
+// stats them by a name that stands for the open directory.
 func directory(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// nameless returns an error: this system has no files without a name.
+// nameless returns an error: macOS can't open a file without a name.
 func nameless(*os.Root, string, fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// giveName returns an error: there is nothing to give a name to.
+// giveName returns an error: nameless never returns a file here.
 func giveName(*os.Root, *os.File, string, string) error { return errors.ErrUnsupported }

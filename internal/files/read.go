@@ -12,14 +12,14 @@ import (
 type Part struct {
 	Data []byte
 	From int64 // where the part begins in the file
-	Size int64 // of the file
+	Size int64 // the size of the file
 }
 
 // Next returns where the part after this one begins.
 func (p *Part) Next() int64 { return p.From + int64(len(p.Data)) }
 
-// Text reports whether the part is UTF-8. If it can be, Text moves the bounds of the part to those
-// of characters.
+// Text reports whether the part is UTF-8. A part can begin and end within a character: if the rest
+// is UTF-8, Text moves the bounds of the part to the bounds of characters.
 func (p *Part) Text() bool {
 	data, skip := p.Data, 0
 	for p.From > 0 && skip < len(data) && skip < utf8.UTFMax-1 && !utf8.RuneStart(data[skip]) {
@@ -36,7 +36,7 @@ func (p *Part) Text() bool {
 	return true
 }
 
-// Cut limits the part, which is text, to a number of characters.
+// Cut limits a part that is text to a number of characters.
 func (p *Part) Cut(chars int) {
 	at := 0
 	for at < len(p.Data) && chars > 0 {
@@ -46,7 +46,7 @@ func (p *Part) Cut(chars int) {
 	p.Data = p.Data[:at]
 }
 
-// whole returns data without a character at its end that is cut off.
+// whole returns data without an incomplete character at its end.
 func whole(data []byte) []byte {
 	for back := 1; back < utf8.UTFMax && back <= len(data); back++ {
 		if b := data[len(data)-back]; utf8.RuneStart(b) {
@@ -59,7 +59,8 @@ func whole(data []byte) []byte {
 	return data
 }
 
-// Read reads at most n bytes of a file from an offset on. An offset beyond the end is an empty part.
+// Read reads at most n bytes of a file from an offset on. An offset beyond the end is an empty
+// part.
 func (d *Dir) Read(path string, offset, n int64) (*Part, error) {
 	f, err := d.Open(path)
 	if err != nil {

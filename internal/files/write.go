@@ -13,19 +13,21 @@ import (
 	"syscall"
 )
 
-// A Write is what Dir.Write writes.
+// A Write says what Dir.Write writes.
 type Write struct {
 	Content io.Reader
-	Limit   int64 // bytes; more are ErrTooLarge
-	// Check is given the file that would be replaced, nil if there is none, and can refuse that. It
-	// is called before the content is read, and again when nothing can come between. Nil allows all.
+	Limit   int64 // bounds the content, in bytes; for more, the error is ErrTooLarge
+
+	// Check can refuse to replace old, which is nil if there is no file. It is called before the
+	// content is read, so that a refusal comes early. It is called again with commits locked: the
+	// file can have changed while the content was read. Nil: every file can be replaced.
 	Check func(old fs.FileInfo) error
 }
 
 // A Written describes a file that was written.
 type Written struct {
-	Info     fs.FileInfo // of the new file
-	Replaced bool        // there was one before
+	Info     fs.FileInfo // describes the new file
+	Replaced bool        // there was a file before
 }
 
 // Fresh is a Check that allows only new files.
@@ -62,7 +64,7 @@ func (d *Dir) write(doing, path string, w Write) (Written, error) {
 	return done, nil
 }
 
-// replace writes the file of a name that is no link.
+// replace writes the file of a name that is not a link.
 func (d *Dir) replace(root *os.Root, name string, w Write) (Written, error) {
 	old, err := current(root, name, w)
 	if err != nil {
@@ -72,7 +74,7 @@ func (d *Dir) replace(root *os.Root, name string, w Write) (Written, error) {
 	if err != nil {
 		return Written{}, err
 	}
-	perm := fs.FileMode(0o666) // as the umask allows
+	perm := fs.FileMode(0o666) // the umask is applied
 	if old != nil {
 		perm = old.Mode().Perm()
 	}
@@ -112,13 +114,14 @@ func current(root *os.Root, name string, w Write) (fs.FileInfo, error) {
 		return nil, err
 	case !old.Mode().IsRegular():
 		return nil, notRegular(old.Mode())
-	case old.Mode().Perm()&0o222 == 0: // which does not keep a rename from replacing it
+	case old.Mode().Perm()&0o222 == 0: // rename(2) would replace it all the same
 		return nil, fmt.Errorf("%w: the file is read-only", fs.ErrPermission)
 	}
 	return old, w.Check(old)
 }
 
-// fill writes the content to the new file, and gives it the mode and the owner of the old one.
+// fill writes the content to the new file, and gives it the mode and, if it can, the owner of the
+// old file.
 func fill(f *os.File, w Write, old fs.FileInfo) error {
 	n, err := io.Copy(f, io.LimitReader(w.Content, w.Limit+1))
 	if err != nil {
@@ -131,12 +134,12 @@ func fill(f *os.File, w Write, old fs.FileInfo) error {
 		return nil
 	}
 	if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
-		_ = f.Chown(int(st.Uid), int(st.Gid)) // only root may
+		_ = f.Chown(int(st.Uid), int(st.Gid)) // if that is not allowed, the new file is this user's
 	}
 	return f.Chmod(old.Mode().Perm())
 }
 
-// commit puts the new file in its place.
+// commit checks the old file again and moves the new one to its place.
 func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write) (Written, error) {
 	d.commits.Lock()
 	defer d.commits.Unlock()
@@ -148,7 +151,8 @@ func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write)
 		if err := root.MkdirAll(parent(name), 0o777); err != nil {
 			return Written{}, err
 		}
-		// Another program can make the file at this moment. A link, unlike a rename, replaces nothing.
+		// Another program can make the file at this moment. A link, unlike a rename, replaces
+		// nothing.
 		if err := root.Link(temporary, name); err == nil {
 			return written(f, false, root.Remove(temporary))
 		}
@@ -168,11 +172,12 @@ func written(f *os.File, replaced bool, err error) (Written, error) {
 	return Written{Info: fi, Replaced: replaced}, err
 }
 
-// maxLinks is how many links a path may go through.
+// maxLinks bounds the links that lead to the file that is written. Links in a circle would else be
+// followed forever.
 const maxLinks = 8
 
-// target returns the name of the file that a name leads to through links, whether or not there is
-// one. The result is not cleaned: what ".." means depends on links.
+// target returns the name of the file that a name leads to through links, even if there is no such
+// file. The result is not cleaned, because ".." after a link is the parent of the link's target.
 func target(root *os.Root, name string) (string, error) {
 	for range maxLinks {
 		switch name[strings.LastIndexByte(name, '/')+1:] {

@@ -1,10 +1,10 @@
 //go:build unix
 
-// Package fileserver serves the files of a workspace over HTTP. The path of a request is that of the
-// file: GET reads it, and PUT writes it.
+// Package fileserver serves the files of a workspace over HTTP. The path of a request is the path
+// of the file: GET reads the file, and PUT writes it.
 //
-// Answers are safe in a browser: they are downloads, of no type that it would run, and no page of
-// another site can use them. Who may ask is decided before a request comes here.
+// Answers are safe in a browser: they are downloads of a type that no browser runs, and no page of
+// another site can use them. The caller checks that the client is allowed to ask.
 package fileserver
 
 import (
@@ -24,15 +24,19 @@ import (
 )
 
 const (
-	maxSize = 1 << 30          // bytes of a file that is sent up
-	oneTime = 30 * time.Second // for one read or write of a body, which as a whole has no limit
+	maxSize = 1 << 30 // bounds an uploaded file, in bytes
+
+	// oneTime limits one read or write of a body. A client that stops in the middle would hold its
+	// connection forever. The time of the full body is not limited, because a large file on a slow
+	// link can take long.
+	oneTime = 30 * time.Second
 )
 
 // A handler serves the files of a workspace.
 type handler struct {
 	dir     *files.Dir
-	maxSize int64         // bytes of a file that is sent up
-	oneTime time.Duration // for one read or write of a body
+	maxSize int64         // bounds an uploaded file, in bytes
+	oneTime time.Duration // limits one read or write of a body
 }
 
 // New returns a handler for the files of d.
@@ -46,7 +50,8 @@ func (f *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("Cache-Control", "private, no-cache")
-	// Scripts and images of a page are asked for without an Origin.
+	// A browser requests the scripts and images of a page without an Origin, but with
+	// Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/).
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		http.Error(w, "requests of pages of other sites are not allowed", http.StatusForbidden)
 		return
@@ -66,7 +71,7 @@ func (f *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// get sends a file, or the parts that are asked for.
+// get sends a file, or the ranges of it that the request names.
 func (f *handler) get(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Path
 	if strings.HasPrefix(name, "/") {
@@ -131,7 +136,8 @@ func (f *handler) put(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// precondition returns the check of the file to replace that the headers of a request ask for.
+// precondition returns the check that the headers of a request demand of the file to replace
+// (https://www.rfc-editor.org/rfc/rfc9110#section-13.1).
 func precondition(h http.Header) func(old fs.FileInfo) error {
 	ifMatch, ifNone := strings.Join(h["If-Match"], ","), strings.Join(h["If-None-Match"], ",")
 	since, err := http.ParseTime(h.Get("If-Unmodified-Since"))
@@ -147,8 +153,8 @@ func precondition(h http.Header) func(old fs.FileInfo) error {
 	}
 }
 
-// matches reports whether a file, if there is one, is in a list of tags. A weak tag says less than
-// that the files are the same.
+// matches reports whether there is a file and a list of tags has its tag. If weak is true, weak
+// tags count, too: they match files that are equivalent but can differ in their bytes.
 func matches(list string, fi fs.FileInfo, weak bool) bool {
 	if fi == nil {
 		return false
@@ -168,7 +174,7 @@ func matches(list string, fi fs.FileInfo, weak bool) bool {
 // tag returns the ETag of a file.
 func tag(fi fs.FileInfo) string { return `"` + files.Version(fi) + `"` }
 
-// statuses are the statuses of errors. What is not among them is the server's fault.
+// statuses maps errors to statuses. Any other error is the server's fault.
 var statuses = []struct {
 	err    error
 	status int
@@ -200,12 +206,12 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// A patientReader reads a body for as long as something comes, and ctx is not done.
+// A patientReader reads a body as long as data arrives and ctx is not done.
 type patientReader struct {
 	io.Reader
 	rc   *http.ResponseController
 	ctx  context.Context
-	time time.Duration // for one read
+	time time.Duration // limits one read
 	stop func() bool
 }
 
@@ -225,7 +231,7 @@ func (b *patientReader) Read(p []byte) (int, error) {
 	switch {
 	case err == nil || err == io.EOF:
 		return n, err
-	case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(until): // ctx has set another one
+	case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(until): // ctx has set an earlier one
 		return n, errEnded
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, errStalled
@@ -235,19 +241,19 @@ func (b *patientReader) Read(p []byte) (int, error) {
 	return n, fmt.Errorf("%w: %v", errBody, err)
 }
 
-// done removes the deadline, which would end the connection.
+// done removes the deadline, which would otherwise end the connection after the request.
 func (b *patientReader) done() {
 	if b.stop() {
 		b.rc.SetReadDeadline(time.Time{})
 	}
 }
 
-// A patientWriter writes an answer for as long as its client reads, and ctx is not done.
+// A patientWriter writes an answer as long as its client reads and ctx is not done.
 type patientWriter struct {
 	http.ResponseWriter
 	rc   *http.ResponseController
 	ctx  context.Context
-	time time.Duration // for one write
+	time time.Duration // limits one write
 }
 
 func (w *patientWriter) Write(p []byte) (int, error) {
