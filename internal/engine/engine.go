@@ -159,16 +159,16 @@ type Install struct {
 
 // Install returns an install of packages into the environment of a session, and reports whether it
 // had to make the session.
-func (e *Engine) Install(sc Scope, session, packages string) (install *Install, made bool, err error) {
+func (e *Engine) Install(sc Scope, session, packages string) (install *Install, created bool, err error) {
 	env := e.environmentOf(sc, session)
 	run, err := env.Install(packages)
 	if err != nil {
 		return nil, false, err
 	}
-	if _, made, err = e.open(sc, session, false); err != nil {
+	if _, created, err = e.open(sc, session, false); err != nil {
 		return nil, false, err
 	}
-	return &Install{run, siteOf(env)}, made, nil
+	return &Install{run, siteOf(env)}, created, nil
 }
 
 // siteOf returns a name for an environment that no other has, or "" if it can't be used.

@@ -19,8 +19,8 @@ import (
 func (t *Tenants) Keep(names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.leavers
-	t.leavers = make(map[string]time.Time)
+	before := t.leaving
+	t.leaving = make(map[string]time.Time)
 	for name := range t.engines {
 		if slices.Contains(names, name) {
 			continue
@@ -29,21 +29,21 @@ func (t *Tenants) Keep(names []string) {
 		if !left {
 			busy = time.Now()
 		}
-		t.leavers[name] = busy
+		t.leaving[name] = busy
 	}
-	t.checkLeaversAfter(t.config.SessionTTL)
+	t.checkLeavingAfter(t.config.SessionTTL)
 }
 
-// checkLeaversAfter checks after d whether tenants that have left can end, unless a check is due or
+// checkLeavingAfter checks after d whether tenants that have left can end, unless a check is due or
 // none has left. Without a SessionTTL they stay. The caller holds mu.
-func (t *Tenants) checkLeaversAfter(d time.Duration) {
-	if t.check == nil && len(t.leavers) > 0 && !t.closed && t.config.SessionTTL > 0 {
-		t.check = time.AfterFunc(min(d, expiryPause), t.endLeavers) // owned by the tenants; Close stops it
+func (t *Tenants) checkLeavingAfter(d time.Duration) {
+	if t.check == nil && len(t.leaving) > 0 && !t.closed && t.config.SessionTTL > 0 {
+		t.check = time.AfterFunc(min(d, expiryPause), t.endLeaving) // owned by the tenants; Close stops it
 	}
 }
 
-// endLeavers ends the engines of tenants that left long ago.
-func (t *Tenants) endLeavers() {
+// endLeaving ends the engines of tenants that left long ago.
+func (t *Tenants) endLeaving() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.check = nil
@@ -51,11 +51,11 @@ func (t *Tenants) endLeavers() {
 		return
 	}
 	next := t.config.SessionTTL
-	for name, busy := range t.leavers {
+	for name, busy := range t.leaving {
 		e := t.engines[name]
 		totals := e.jobs.Totals()
 		if len(totals.Now) > 0 || len(e.all()) > 0 {
-			t.leavers[name] = time.Now()
+			t.leaving[name] = time.Now()
 			continue
 		}
 		if left := t.config.SessionTTL - time.Since(busy); left > 0 {
@@ -64,10 +64,10 @@ func (t *Tenants) endLeavers() {
 		}
 		t.past = sum(t.past, totals) // without a job the totals are final
 		delete(t.engines, name)
-		delete(t.leavers, name)
+		delete(t.leaving, name)
 		t.end(name, e)
 	}
-	t.checkLeaversAfter(next)
+	t.checkLeavingAfter(next)
 }
 
 // end closes the engine of a tenant. That can take seconds if programs are still running, so it

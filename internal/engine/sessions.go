@@ -118,22 +118,22 @@ func (e *Engine) Session(name string) (Session, error) {
 
 // Open returns the named session for a job, and reports whether it had to make it. A session starts
 // no process before its first job. If no more are allowed, the error is a [*TooManySessionsError].
-func (e *Engine) Open(sc Scope, name string) (_ Session, made bool, err error) {
-	s, made, err := e.open(sc, name, true)
+func (e *Engine) Open(sc Scope, name string) (_ Session, created bool, err error) {
+	s, created, err := e.open(sc, name, true)
 	if err != nil {
 		return nil, false, err
 	}
-	return s.Python, made, nil
+	return s.Python, created, nil
 }
 
 // open returns the named session and reports whether it had to make it. job reports whether a job
 // will take a place in its queue.
-func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, err error) {
+func (e *Engine) open(sc Scope, name string, job bool) (s *session, created bool, err error) {
 	defer func() { err = e.described(err) }()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s = e.sessions[name]
-	if made = s == nil; made {
+	if created = s == nil; created {
 		spec, packages, named := SessionSpec{Name: name}, sc.base.packages, false
 		if old := e.expired[name]; old != nil {
 			sc, spec, packages, named = old.scope, old.spec, old.packages, old.named
@@ -148,7 +148,7 @@ func (e *Engine) open(sc Scope, name string, job bool) (s *session, made bool, e
 	if job {
 		s.awaits = max(s.awaits, s.State().Taken) + 1
 	}
-	return s, made, nil
+	return s, created, nil
 }
 
 // environmentOf returns the environment of Python that a session has, or would have if it were

@@ -179,11 +179,11 @@ func TestSessionExists(t *testing.T) {
 	if _, _, err := b.Create(t.Context(), sc, engine.SessionSpec{Name: "lab", Dir: "/"}); !errors.As(err, &exists) || exists.Session.Name != "lab" || exists.Session.Dir == "/" {
 		t.Errorf("making it again: %v", err)
 	}
-	if _, made, err := b.Open(sc, "lab"); made || err != nil {
-		t.Errorf("opening it: %v, %v", made, err)
+	if _, created, err := b.Open(sc, "lab"); created || err != nil {
+		t.Errorf("opening it: %v, %v", created, err)
 	}
-	if _, made, err := b.Open(sc, "another"); !made || err != nil {
-		t.Errorf("opening another: %v, %v", made, err)
+	if _, created, err := b.Open(sc, "another"); !created || err != nil {
+		t.Errorf("opening another: %v, %v", created, err)
 	}
 }
 
@@ -217,15 +217,15 @@ func TestInstallMakesASession(t *testing.T) {
 	c := config(t)
 	b := newBench(t, c)
 	sc := b.Scope()
-	if run, made, err := b.Install(sc, "lab", "--index-url=x"); err == nil {
-		t.Errorf("a bad install: %v, %v", run, made)
+	if run, created, err := b.Install(sc, "lab", "--index-url=x"); err == nil {
+		t.Errorf("a bad install: %v, %v", run, created)
 	}
 	if _, err := b.Session("lab"); err == nil {
 		t.Error("a refused install has made a session")
 	}
-	install, made, err := b.Install(sc, "lab", "six")
-	if err != nil || !made || install.Site != c.Python {
-		t.Errorf("an install for a new session: %+v, %v, %v", install, made, err)
+	install, created, err := b.Install(sc, "lab", "six")
+	if err != nil || !created || install.Site != c.Python {
+		t.Errorf("an install for a new session: %+v, %v, %v", install, created, err)
 	}
 }
 

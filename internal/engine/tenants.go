@@ -27,8 +27,8 @@ type Tenants struct {
 	// Guarded by mu.
 	mu      sync.Mutex
 	engines map[string]*Engine
-	leavers map[string]time.Time     // by name, when each last had a job or a session, see leave.go
-	check   *time.Timer              // runs the next check of the leavers; nil: no check is due
+	leaving map[string]time.Time     // by name, when each last had a job or a session, see leave.go
+	check   *time.Timer              // runs the next check of leaving; nil: no check is due
 	past    jobs.Totals              // the totals of the engines that have ended
 	ending  map[string]chan struct{} // by name, closed when the engine of a tenant that left has ended
 	closed  bool
