@@ -23,7 +23,7 @@ type Form struct {
 	MIME string
 	Size int // bytes
 
-	attachment int // of the job's log
+	attachment int // the number of the attachment in the job's log
 }
 
 // Display adds a display to the job. It keeps the bytes of its forms, which the caller must not
@@ -60,7 +60,7 @@ func (p *Port) addDisplay(d Display, line func(n int) string) {
 }
 
 // Clear replaces everything that the job has shown and printed so far. Its displays are dropped, and
-// views begin after it; the log keeps its bytes. With wait, what comes next replaces it.
+// views begin after it; the log keeps its bytes. With wait, the next output or display replaces it.
 func (p *Port) Clear(wait bool) {
 	j := p.j
 	j.displaying.Lock()
@@ -118,8 +118,8 @@ func (j *Job) Cleared() int64 {
 	return j.cleared
 }
 
-// lineStartBytes is how many bytes at the end of a log are searched for the last one that the next
-// line of a display is shown after.
+// lineStartBytes bounds the search of a log, from its end, for the last byte before the line of a
+// display. The answer can be wrong only after more stderr than that.
 const lineStartBytes = 1 << 10
 
 // atLineStart reports whether text that is added to the output begins a line. What is written to
@@ -139,8 +139,9 @@ func (j *Job) atLineStart() bool {
 	return true
 }
 
-// Displays returns what the job has shown and not replaced, in the order of the lines. It includes
-// the display of each line that was read from the output before, unless it was replaced meanwhile.
+// Displays returns the displays that the job has not replaced, in the order of the lines. It
+// includes the display of each line that was read from the output before, unless it was replaced
+// meanwhile.
 func (j *Job) Displays() []Display {
 	j.displaying.Lock()
 	defer j.displaying.Unlock()

@@ -17,8 +17,8 @@
 //     read.
 //   - The truth wins: a job that finished although it was asked to stop has completed.
 //
-// A [Record] is what is known of a job: plain data, which a [Store] keeps and which reads back from
-// its JSON. [Live] is what can only be asked while the job runs.
+// A [Record] describes a job in plain data, which a [Store] keeps and which reads back from its
+// JSON. [Live] has the questions that only a running job can answer.
 //
 // Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
 // ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],
@@ -28,5 +28,5 @@
 // clients' side).
 //
 // The package knows nothing of processes, Python, terminals or protocols; those packages supply
-// runners. A runner's panic is not recovered: code that can crash belongs in a process of its own.
+// runners. A runner's panic is not recovered: code that can crash belongs in another process.
 package jobs

@@ -1,19 +1,20 @@
 package jobs
 
-// An Exception describes an exception of Python, as programs read it.
+// An Exception describes an exception of Python, as programs read it. Causes follow its __cause__
+// and __context__: https://docs.python.org/3/library/exceptions.html#exception-context
 type Exception struct {
-	Relation string   `json:"relation,omitempty"` // to the one before it in Causes: cause or context
-	Type     string   `json:"type"`               // with its module, unless it is built in
+	Relation string   `json:"relation,omitempty"` // the relation to the one before it in Causes: cause or context
+	Type     string   `json:"type"`               // the class, with its module unless it is built in
 	Message  string   `json:"message"`
-	Hint     string   `json:"hint,omitempty"` // of the interpreter: Did you mean: 'x'?
+	Hint     string   `json:"hint,omitempty"` // the interpreter's suggestion: Did you mean: 'x'?
 	Notes    []string `json:"notes,omitempty"`
 
-	Position      *Position `json:"position,omitempty"` // of a SyntaxError
+	Position      *Position `json:"position,omitempty"` // set for a SyntaxError
 	Frames        []Frame   `json:"frames,omitempty"`   // outermost first
 	OmittedFrames int       `json:"omitted_frames,omitempty"`
 
-	Causes  []Exception `json:"causes,omitempty"`     // what led to it, the newest first
-	Members []Exception `json:"exceptions,omitempty"` // of a group
+	Causes  []Exception `json:"causes,omitempty"`     // the exceptions that led to it, the newest first
+	Members []Exception `json:"exceptions,omitempty"` // the members of an ExceptionGroup
 }
 
 // A Frame is a line of a traceback.

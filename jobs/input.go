@@ -11,8 +11,8 @@ import (
 
 // A Reader is a program that takes input and waits for something else as well.
 type Reader struct {
-	Kind  string    `json:"kind"` // as of a Question
-	By    string    `json:"by"`   // names the program, and what else it waits for
+	Kind  string    `json:"kind"` // a Question's Kind
+	By    string    `json:"by"`   // names the program, and the other things that it waits for
 	Since time.Time `json:"since"`
 }
 
@@ -26,18 +26,20 @@ type Question struct {
 // Input is a message to a program of a job. It takes effect in this order: size, signal, text, keys,
 // end of file.
 type Input struct {
-	By     By     // who sends it, Agent or Person, for the receipt of a job that a signal ends; empty: Agent
-	Size   Size   // of the terminal from now on; zero: as it is
-	Signal string // to send to the programs in the foreground, such as SIGUSR1; empty: none
+	// By is the sender, Agent or Person. Without it the receipt of a job that a signal ends would
+	// blame the agent for the person's ^C. Empty: Agent.
+	By     By
+	Size   Size   // the new size of the terminal; zero: it stays as it is
+	Signal string // the programs in the foreground get this signal, such as SIGUSR1; empty: none
 	Text   string
 	Line   bool          // Text is an answer: one line; a final newline is added if missing
 	Paste  bool          // Text is pasted: in brackets if the program asked for them
-	Keys   keys.Sequence // to press
+	Keys   keys.Sequence // the keys are pressed after Text
 	EOF    bool          // end of file
 	Secret bool          // Text and Keys must not be kept, logged or echoed
 }
 
-// A Size is that of a terminal, in character cells.
+// A Size is the size of a terminal, in character cells.
 type Size struct {
 	Rows int `json:"rows"`
 	Cols int `json:"columns"`
@@ -51,16 +53,16 @@ func (in Input) Types() bool {
 // A Delivery is the result of sending input.
 type Delivery struct {
 	Waiting bool   // a program was waiting for it
-	Unsure  bool   // whether one was is not known, because other input was sent shortly before
+	Unsure  bool   // Waiting is unknown, because other input was sent shortly before
 	Untaken bool   // a program is waiting for it, and has not taken it yet
-	Unseen  bool   // whether one was is unknown, because the input went into a pipe
-	Outside bool   // whether one outside the job was is unknown
-	Note    string // more that the sender should know
+	Unseen  bool   // Waiting is unknown, because the input went into a pipe
+	Outside bool   // it is unknown whether a program outside the job was waiting
+	Note    string // one more fact for the sender
 
 	Typing Typing // types it one key at a time; nil: it is all sent
 	Behind bool   // Typing was queued behind an earlier one
 
-	Signalled string // the programs that a signal was sent to: "sleep (pid 812)"
+	Signalled string // the programs that got the signal: "sleep (pid 812)"
 	Made      string // the last signal that the terminal has made of the input, such as SIGINT; empty: none
 	Rest      bool   // some of the input follows Made and is to be read
 }
@@ -79,12 +81,12 @@ type Typing interface {
 
 // An Answer is a line that was sent to a program that asked for one.
 type Answer struct {
-	At   int64 // the end of the output then, with the question
+	At   int64 // the cursor at the end of the output when it was sent, after the question
 	Text string
 }
 
-// answersMax bounds what a job keeps of answers, in bytes, and answerSize is what one takes besides
-// its text.
+// answersMax bounds the memory that the answers of a job take, in bytes: a program that asks in a
+// loop would otherwise fill it. answerSize counts for each answer besides its text.
 const (
 	answersMax = 1 << 20
 	answerSize = 64

@@ -20,27 +20,27 @@ type Job struct {
 	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
 
 	displaying sync.Mutex // held while a display and its line are added
-	displays   []Display  // without those that were replaced
-	numbered   int        // displays that were added
+	displays   []Display  // the displays that were not replaced
+	numbered   int        // displays that were added, replaced ones included
 	cleared    int64      // the cursor up to which the output was replaced
 	clearing   bool       // output after clearAt replaces what stands before it
 	clearAt    int64
 
 	mu          sync.Mutex
-	record      Record        // without what changes outside this lock: output, Cleared, Terminal
+	record      Record        // Output, Cleared and Terminal are unset: they change outside this lock
 	live        Live          // zero once the status is final
-	terminal    TerminalSize  // of its own terminal; nil: it has none
+	terminal    TerminalSize  // sizes its own terminal; nil: it has none
 	changed     chan struct{} // closed and dropped at a change; made when a caller waits
 	broken      string        // the defect because of which the job will fail
 	stop        *Stop
 	raised      chan struct{} // closed and dropped when stop changes; made when a caller waits
 	takeInput   InputFunc
 	answers     []Answer
-	answered    int // bytes of all answers that were given
+	answered    int // bytes of all answers that were given, kept or not; see answersMax
 	cleanup     CleanupFunc
 	limit       *time.Timer   // runs in Running, if there is a timeout
-	listenSince time.Time     // when Listening last changed
-	since       time.Time     // when Running was last entered
+	listenSince time.Time     // the time of the last change of Listening
+	since       time.Time     // the time of the last move to Running
 	ran         time.Duration // time in Running before that
 }
 
@@ -49,7 +49,7 @@ type shared struct {
 	store Store
 	bug   func(string)
 	log   *slog.Logger
-	list  notice // of changes of any job, and of their list
+	list  notice // announces changes of any job and of their list
 }
 
 // ID returns the job's ULID.
@@ -76,7 +76,7 @@ func (j *Job) Record() Record {
 	return record
 }
 
-// Live returns what can be asked of the running job. It is zero once the job has ended.
+// Live returns the ways to ask the running job about itself. It is zero once the job has ended.
 func (j *Job) Live() Live {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -55,8 +55,8 @@ func (p *Port) announceLate() {
 	}
 }
 
-// Complete returns r as the job's end will record it, for a runner that keeps it, too: with what
-// follows from the stop that was asked for and from the job's timeout.
+// Complete returns r as the job's end will record it, for a runner that keeps it, too. It fills in
+// the fields that follow from the stop that was asked for and from the job's timeout.
 func (p *Port) Complete(r Receipt) Receipt {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
@@ -167,10 +167,10 @@ func (p *Port) SetProbe(probe Probe) {
 	}
 }
 
-// A TerminalSize returns the rows and columns of a terminal, and after its end those that it had.
+// A TerminalSize returns the rows and columns of a terminal, and after its end the last ones.
 type TerminalSize func() (rows, cols int)
 
-// SetTerminal records that the job has a terminal of its own, on which all of its output was drawn.
+// SetTerminal records that the job has its own terminal, on which all of its output was drawn.
 func (p *Port) SetTerminal(size TerminalSize) {
 	p.j.mu.Lock()
 	defer p.j.mu.Unlock()
@@ -263,7 +263,7 @@ type CleanupFunc func(ctx context.Context, st Stop) Remains
 type Remains struct {
 	Ended, Survivors []Process
 	Pending          bool  // the cleanup continues: the context was done first
-	Err              error // they could not be checked: whether any survives is unknown
+	Err              error // the processes could not be checked: whether any survives is unknown
 }
 
 // SetCleanup makes f end the processes that the job leaves running, for [Job.Cleanup]; nil means

@@ -21,7 +21,7 @@ type Probe interface {
 // A StoppedProcess is a process that a signal has stopped and that has not been continued.
 type StoppedProcess struct {
 	Process
-	Signal string // that stopped it, such as SIGSTOP; empty: unknown
+	Signal string // the signal, such as SIGSTOP; empty: unknown
 }
 
 // A Listener is an address on which a process of a job listens.
@@ -32,7 +32,7 @@ type Listener struct {
 
 // A ProcessUsage is the use of CPU time and memory by processes.
 type ProcessUsage struct {
-	CPU       time.Duration // of the living ones, since they were started
+	CPU       time.Duration // the time that the living ones have used since they were started
 	Memory    int64         // bytes resident; memory shared by several counts for each
 	Processes int
 }

@@ -16,13 +16,13 @@ type End string
 // The ends of a job.
 const (
 	Returned    End = "returned"      // Python code ran to its end
-	Exited      End = "exited"        // with Receipt.Code
-	Signaled    End = "signaled"      // with Receipt.Signal
+	Exited      End = "exited"        // Receipt.Code has its status
+	Signaled    End = "signaled"      // Receipt.Signal names the signal
 	Alive       End = "alive"         // it could not be ended, and is one of the Survivors
 	Raised      End = "raised"        // an exception, in Receipt.Detail
-	OutOfMemory End = "out of memory" // if the kernel or the interpreter says so
-	NotStarted  End = "not started"   // why, in Receipt.Detail
-	NotRun      End = "not run"       // why, in Receipt.Detail
+	OutOfMemory End = "out of memory" // the kernel or the interpreter said so
+	NotStarted  End = "not started"   // Receipt.Detail says why
+	NotRun      End = "not run"       // Receipt.Detail says why
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
 )
 
@@ -58,7 +58,7 @@ const (
 )
 
 // A NameChange is a change of the set of names that a session's variables have. New and Gone hold
-// the first names of each, the counts are of all.
+// the first names of each; the counts cover all.
 type NameChange struct {
 	New       []string `json:"new,omitempty"`
 	Gone      []string `json:"gone,omitempty"`
@@ -67,7 +67,7 @@ type NameChange struct {
 }
 
 // A FileChange names files that were made or changed while a job ran, by it or by something else.
-// New and Changed hold the first paths of each, the counts are of all that were found.
+// New and Changed hold the first paths of each; the counts cover all that were found.
 type FileChange struct {
 	New          []string `json:"new,omitempty"`
 	Changed      []string `json:"changed,omitempty"`
@@ -83,22 +83,24 @@ const SysExit = "sys.exit"
 // A Receipt is the record of how a job ended.
 type Receipt struct {
 	End    End    `json:"end"`
-	Code   int    `json:"exit_code,omitempty"` // of an Exited job
+	Code   int    `json:"exit_code,omitempty"` // the exit status of an Exited job
 	Signal string `json:"signal,omitempty"`    // the name of the signal of a Signaled job: "SIGSEGV"
 	Detail string `json:"detail,omitempty"`    // one line more: "ValueError: bad literal"
 	Cause  Cause  `json:"cause,omitempty"`     // empty: none of those listed
 
 	Subject string `json:"subject,omitempty"` // the module or the line that the Cause is about
 
-	Exception *Exception `json:"error,omitempty"` // the exception that Detail names; nil: there is none, or no more is known of it
+	// Exception is the exception that Detail names. It is nil if there is none, or if only Detail
+	// is known of it.
+	Exception *Exception `json:"error,omitempty"`
 
-	// Stop is set by the runner if a stop caused the end. A job that ended in a way of its own all
-	// the same has none.
+	// Stop is set by the runner if a stop caused the end. It stays nil if the job finished or
+	// failed by itself: otherwise a client would repeat work that is done.
 	Stop  *Stop         `json:"stop,omitempty"`
-	By    By            `json:"by,omitempty"`       // if the runner leaves it empty, it follows from End and Stop
-	Rungs []Rung        `json:"rungs,omitempty"`    // that were tried on the job, from the lowest; also if it ended in its own way
-	Rest  []Rung        `json:"rest,omitempty"`     // higher ones, that its remaining processes needed after its end
-	State State         `json:"state,omitempty"`    // of the session's variables
+	By    By            `json:"by,omitempty"`       // the runner can leave it empty: it then follows from End and Stop
+	Rungs []Rung        `json:"rungs,omitempty"`    // the rungs tried on the job, from the lowest; also if it ended by itself
+	Rest  []Rung        `json:"rest,omitempty"`     // higher rungs, which its remaining processes needed after its end
+	State State         `json:"state,omitempty"`    // the state of the session's variables
 	Limit time.Duration `json:"limit_ns,omitempty"` // the timeout that was reached
 
 	HungUp    []Process `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
@@ -106,13 +108,15 @@ type Receipt struct {
 	Survivors []Process `json:"survivors,omitempty"`    // could not be ended
 	Unclaimed []Process `json:"unclaimed,omitempty"`    // belong to this job or to another
 
-	Names NameChange `json:"names,omitzero"` // of the session's variables
+	Names NameChange `json:"names,omitzero"` // the session's variables that the job has made or removed
 
-	Files FileChange `json:"files,omitzero"` // below the working directory
+	Files FileChange `json:"files,omitzero"` // files below the working directory
 
-	Checkpoint string `json:"checkpoint,omitempty"` // what has become of the one that was asked for: "kept" or why not; empty: none was
+	// Checkpoint is "kept" or says why the checkpoint that was asked for was not kept. It is empty
+	// if none was asked for.
+	Checkpoint string `json:"checkpoint,omitempty"`
 
-	LostOutput output.Loss `json:"lost_output,omitzero"` // of the job's output, by its end
+	LostOutput output.Loss `json:"lost_output,omitzero"` // the output lost before the job's end
 
 	PendingTasks int      `json:"pending_tasks,omitempty"` // asyncio tasks that wait for the session's next await
 	Notes        []string `json:"notes,omitempty"`         // anything else to know, one line each
@@ -170,7 +174,7 @@ func (r Receipt) Text() string {
 	return string(r.Status()) + " (" + strings.Join(parts, "; ") + ")"
 }
 
-// resisted reports whether the job was asked to stop and ended in a way of its own.
+// resisted reports whether the job was asked to stop and ended by itself.
 func (r Receipt) resisted() bool {
 	switch r.End {
 	case Returned, Exited, Raised, OutOfMemory:
@@ -230,7 +234,7 @@ func (r Receipt) how() string {
 	}
 	text, ok := endTexts[r.End]
 	if !ok {
-		return "internal error" // its detail is for the server's log
+		return "internal error" // Detail stays in the server's log
 	}
 	return withDetail(text, r.Detail)
 }

@@ -16,16 +16,21 @@ type Spec struct {
 	Kind    Kind          `json:"kind"`
 	Session string        `json:"session,omitempty"`    // empty: none
 	Title   string        `json:"title"`                // one line for lists
-	Timeout time.Duration `json:"timeout_ns,omitempty"` // of the time in Running; 0: none
-	Spare   bool          `json:"spare,omitempty"`      // the timeout is the client's, and must not cost the variables; see [Stop]
-	Aside   bool          `json:"aside,omitempty"`      // a Python job that only asks for something: no part of what the session ran
+	Timeout time.Duration `json:"timeout_ns,omitempty"` // limits the time in Running; 0: no limit
 
-	Site  string `json:"site,omitempty"`  // of an install: the environment that it changes; empty: none
-	Holds bool   `json:"holds,omitempty"` // an install for which the Python jobs of its session wait
+	// Spare makes the timeout keep the variables of a Python session, see [Stop.Spare]. It is set
+	// if the client chose the timeout: a guess that was too short must not cost hours of work.
+	Spare bool `json:"spare,omitempty"`
+	// Aside marks a Python job that only asks for something. It is left out of the code that the
+	// session ran.
+	Aside bool `json:"aside,omitempty"`
+
+	Site  string `json:"site,omitempty"`  // the environment that an install changes; empty: none
+	Holds bool   `json:"holds,omitempty"` // the Python jobs of its session wait for this install
 }
 
 // RecordVersion is the version of a [Record] that this program makes. It grows when a field changes
-// its meaning. A field that is added does not change it.
+// its meaning, but not when a field is added.
 const RecordVersion = 1
 
 // A Record is a snapshot of a job. It is plain data: its JSON reads back as what was written, except
@@ -37,14 +42,14 @@ type Record struct {
 	Spec
 	Status      Status     `json:"status"`
 	Question    *Question  `json:"question,omitempty"`   // set while WaitingInput
-	Accepts     Reader     `json:"reader,omitzero"`      // while Running: a program that would take input if there were any; else zero
-	Stopped     string     `json:"stopped,omitempty"`    // while Running: a program that was stopped because it read the terminal in the background
+	Accepts     Reader     `json:"reader,omitzero"`      // only in Running: a program that would take input if there were any
+	Stopped     string     `json:"stopped,omitempty"`    // only in Running: a program that was stopped because it read the terminal in the background
 	Asked       int        `json:"asked,omitempty"`      // how often it has begun to wait for input
 	Cancelling  Rung       `json:"cancelling,omitempty"` // set while a stop is under way
 	Receipt     Receipt    `json:"receipt,omitzero"`     // set once Status is final
 	HasResult   bool       `json:"has_result,omitempty"`
-	Result      string     `json:"result,omitempty"`       // at most its first 32,000 characters; the output ends with all of it
-	ResultChars int        `json:"result_chars,omitempty"` // of the complete result, if Result is not all of it
+	Result      string     `json:"result,omitempty"`       // the first 32,000 characters; the output ends with all of it
+	ResultChars int        `json:"result_chars,omitempty"` // the length of the complete result, if Result is not all of it
 	Listening   []Listener `json:"listening,omitempty"`    // opened since it was started; nil once Status is final
 	PID         int        `json:"pid,omitempty"`          // the process in the foreground, if the runner named one
 	Terminal    *Size      `json:"terminal,omitempty"`     // the size of its own terminal; nil if it has none
@@ -77,7 +82,7 @@ func (r *Record) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// Live is what can be asked of a running job and is no data. A field is nil if the runner gave none.
+// Live holds the ways to ask a running job about itself. A field is nil if the runner set none.
 type Live struct {
 	Probe  Probe            // measures its processes
 	Looker callstack.Looker // shows where its code is
@@ -88,10 +93,10 @@ type Live struct {
 type Hold struct {
 	Why       string // "waiting for numpy.linalg.svd to return"
 	Reached   bool   // the code has had the interrupt, and continues: another stop repeats it
-	Variables int    // how many a higher rung would cost
+	Variables int    // the number of variables that a higher rung would cost
 }
 
-// A Holder returns the present Hold of a job, or false if there is none.
+// A Holder returns the present Hold of a job, or false if nothing holds it.
 type Holder func() (Hold, bool)
 
 // marshalWith returns the JSON of a struct with fields added.

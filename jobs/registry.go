@@ -15,19 +15,22 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// A Config configures a [Registry]. A zero field takes the default that its comment names.
+// A Config configures a [Registry].
 type Config struct {
-	Store      Store         // none: records are not kept outside the registry
-	Logs       output.Store  // output.NewStore(output.Config{})
-	MaxRunning int           // 1,000 jobs that have not ended
-	Keep       int           // 1,000 jobs that have ended
-	MaxAge     time.Duration // 7 days after the end
-	Since      time.Time     // when the server started: now. An older id is of an earlier server
+	Store      Store         // keeps the records; nil: they are not kept outside the registry
+	Logs       output.Store  // nil: output.NewStore(output.Config{})
+	MaxRunning int           // the most jobs that have not ended; 0: 1,000
+	Keep       int           // the most jobs that have ended; 0: 1,000
+	MaxAge     time.Duration // ended jobs are forgotten after this time; 0: 7 days
+
+	// Since is the start of the server; zero: now. An earlier server gave an older id, and
+	// the error for it says so.
+	Since time.Time
 
 	// Bug is called with defects of this program; nil: they panic. It must not call methods of a
 	// job, because the job's lock is held.
 	Bug func(msg string)
-	Log *slog.Logger // for failures of the store; nil: none
+	Log *slog.Logger // gets the failures of the store; nil: they are dropped
 }
 
 // A Registry starts jobs and remembers them.
@@ -41,12 +44,12 @@ type Registry struct {
 	closed    bool
 	running   int
 	jobs      map[string]*Job
-	order     []*Job // as they were started
+	order     []*Job // the jobs in the order of their starts
 	retention retention
-	since     uint64 // the time, in an id, before which this server has given none
+	since     uint64 // this server has given no id with an earlier time; in milliseconds, as a ULID has it
 
-	ended           map[Status]int64 // how many jobs have
-	forgottenOutput int64            // bytes that jobs have written that are forgotten
+	ended           map[Status]int64 // the number of jobs that have ended, by status
+	forgottenOutput int64            // bytes that forgotten jobs have written
 }
 
 // NewRegistry returns an empty registry.
@@ -133,8 +136,9 @@ func (r *Registry) issue(now time.Time) string {
 	return newID(now)
 }
 
-// newID returns an id that can't be guessed: all of the 80 bits that follow the time are random,
-// also for jobs of one millisecond.
+// newID returns an id that can't be guessed. All of the 80 bits that follow the time are random: a
+// monotonic ULID counts on within a millisecond, and one id could reveal the next
+// (https://github.com/ulid/spec#monotonicity).
 func newID(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), rand.Reader).String()
 }
@@ -177,8 +181,8 @@ func (r *Registry) Get(id string) (*Job, error) {
 	return r.get(id)
 }
 
-// Lookup is Get of an id that no client has written: it returns nil if the job is forgotten, and
-// searches for no id that is near.
+// Lookup is Get for an id that no client has written. It returns nil if the job is forgotten, and
+// does not search for similar ids.
 func (r *Registry) Lookup(id string) *Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +197,8 @@ func (r *Registry) get(id string) (*Job, error) {
 	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id)), Earlier: r.predates(canonical(id))}
 }
 
-// predates reports whether an id, or a shortened one, is of a server before this one: it can be older
-// than this one, and this one has given no such id. The caller holds r.mu.
+// predates reports whether an earlier server can have given an id, or a shortened one: the id can
+// be older than this server, which has given no such id. The caller holds r.mu.
 func (r *Registry) predates(prefix string) bool {
 	missing := ulid.EncodedSize - len(prefix)
 	if missing < 0 || len(prefix) < leastPrefix {
@@ -207,8 +211,8 @@ func (r *Registry) predates(prefix string) bool {
 	return missing == 0 || r.since-oldest.Time() < uint64(oldestPrefix.Milliseconds())
 }
 
-// oldestPrefix bounds how much older than the server a shortened id can be. Eight digits that are a
-// date or a number would be an id of long ago.
+// oldestPrefix bounds how much older than the server a shortened id can be. Without it, eight
+// digits that are a date or a number would count as an id of long ago.
 const oldestPrefix = 365 * 24 * time.Hour
 
 // gave reports whether the id of a job begins with prefix, even if the job has been forgotten. The
@@ -326,7 +330,7 @@ func (r *Registry) StopAll(st Stop) {
 type Count struct {
 	By      map[Status]int
 	Running int // jobs that have not ended
-	Max     int // of Running
+	Max     int // the most that Running can be
 	Lossy   int // jobs that lost output because a disk failed
 }
 

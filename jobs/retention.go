@@ -15,8 +15,8 @@ type retention struct {
 	keep   int
 	maxAge time.Duration
 
-	ended []*Job // in the order of their ends
-	left  []*Job // ended jobs that left processes running
+	ended []*Job // ended jobs, in the order of their ends
+	left  []*Job // ended jobs that left processes running, and jobs that have ended since the last prune
 
 	timer  *time.Timer // runs until the oldest job is too old
 	closed bool
@@ -31,7 +31,7 @@ const maxForgotten = 10_000
 
 // add adds a job that has ended. The caller holds the registry's lock.
 func (k *retention) add(j *Job) {
-	k.left = append(k.left, j) // until the next prune
+	k.left = append(k.left, j) // the next prune sorts it
 }
 
 // prune forgets the jobs that are due.
@@ -51,7 +51,7 @@ func (r *Registry) prune() {
 	if len(gone) > 0 {
 		r.shared.list.announce()
 	}
-	for _, j := range gone { // without the lock: giving back a gigabyte takes long
+	for _, j := range gone { // the lock is free: returning a gigabyte to the disk takes long
 		j.log.Discard()
 		if err := r.shared.store.Remove(j.ID()); err != nil {
 			r.shared.log.Warn("removing job", "job", j.ID(), "err", err)

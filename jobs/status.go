@@ -8,8 +8,8 @@ type Status string
 // The statuses of a job, in the order in which most jobs go through them.
 const (
 	Queued       Status = "queued"        // waiting for its turn
-	Running      Status = "running"       // at work
-	WaitingInput Status = "waiting_input" // at work, and one of its programs waits for input
+	Running      Status = "running"       // its runner works
+	WaitingInput Status = "waiting_input" // its runner works, and one of its programs waits for input
 	Completed    Status = "completed"     // ran to its end, or exited 0
 	Failed       Status = "failed"        // ended in any other way without a request
 	Cancelled    Status = "cancelled"     // ended because of a request

@@ -54,11 +54,11 @@ type Stop struct {
 	// cost hours of work that its caller wanted to keep. Other runners ignore it.
 	Spare bool `json:"spare,omitempty"`
 
-	again int // how often the client has asked for the same once more
+	again int // see Again
 }
 
-// Again returns how often the client has asked for the same stop once more. A runner that stays at a
-// rung tries that again.
+// Again returns how often the client has repeated the stop. A runner that stays at a rung tries
+// that rung again.
 func (s *Stop) Again() int { return s.again }
 
 // Error makes a Stop the cause of a context.
@@ -86,8 +86,8 @@ func (s Stop) raises(later Stop) bool {
 }
 
 // raised returns s with the higher rung of a later stop and the shorter of their steps. The other
-// fields remain those of the first stop, which the receipt names, unless only the later one costs
-// the variables.
+// fields stay as in the first stop, which the receipt names, unless only the later one costs the
+// variables.
 func (s Stop) raised(later Stop) Stop {
 	if s.Spare && !later.Spare {
 		s.By, s.Reason, s.Spare = later.By, later.Reason, false

@@ -2,11 +2,11 @@ package jobs
 
 import "maps"
 
-// Totals are about all jobs of a registry.
+// Totals are figures about all jobs of a registry.
 type Totals struct {
-	Now    map[Status]int   // that have not ended
-	Ended  map[Status]int64 // ever, with those that are forgotten
-	Output int64            // bytes that all of them have written
+	Now    map[Status]int   // jobs that have not ended
+	Ended  map[Status]int64 // jobs that have ended, including forgotten ones
+	Output int64            // bytes that all jobs have written
 }
 
 // Totals returns the totals since the registry was made.

@@ -2,7 +2,7 @@
 //
 // A display has one or two forms. The first is what a model sees, if it is a picture within the
 // limits of a [Sink]; the last is the full size, which programs read as a resource. The package
-// reads the header of a picture and never decodes it: what a job shows is hostile.
+// reads the header of a picture and never decodes it, because a job can show a hostile picture.
 //
 // Begin with [Sink]. The package knows neither Python nor a protocol.
 package display
@@ -24,10 +24,10 @@ const (
 	MaxForms     = 2
 	MaxForm      = 8 << 20 // bytes of a form
 	MaxPicture   = 1 << 20 // bytes of a picture for a model
-	maxSide      = 1568    // pixels of it
-	maxPictures  = 10      // a model sees so many of a job
-	picturesSize = 8 << 20 // bytes of these
-	maxDisplays  = 100     // of a job
+	maxSide      = 1568    // pixels, the longer side of a picture for a model
+	maxPictures  = 10      // pictures of a job that a model sees
+	picturesSize = 8 << 20 // bytes, all pictures of a job that a model sees
+	maxDisplays  = 100     // displays kept of a job
 	displaysSize = 64 << 20
 )
 
@@ -150,13 +150,13 @@ func (s *Sink) Note() string {
 
 const leftOut = " more displays were left out"
 
-// IsNote reports whether a note of a receipt is that of [Sink.Note].
+// IsNote reports whether [Sink.Note] wrote a note of a receipt.
 func IsNote(note string) bool { return strings.Contains(note, leftOut) }
 
 // URI returns the URI of display n of a job.
 func URI(job string, n int) string { return fmt.Sprintf("job://%s/display/%d", job, n) }
 
-// title returns what the line of a display says of it.
+// title returns the title of a display, for its line.
 func title(label, about string) string {
 	t := view.Line(cmp.Or(strings.TrimSpace(label), "display"), titleMax/2)
 	if about = strings.TrimSpace(about); about != "" {

@@ -40,7 +40,7 @@ func Flaw(f Form) string {
 	return ""
 }
 
-// pixels returns the size of a picture by its header, or 0 if that is none.
+// pixels returns the size of a picture by its header, or 0 if the header is not valid.
 func pixels(f Form) (width, height int) {
 	switch f.MIME {
 	case "image/png":
@@ -60,8 +60,9 @@ func pixels(f Form) (width, height int) {
 	return 0, 0
 }
 
-// pixelsOfWebP is pixels of a WebP. Its first chunk is the picture, with or without loss, or a header
-// of what follows.
+// pixelsOfWebP is pixels of a WebP. The first chunk is the picture (VP8 with loss, VP8L without),
+// or the header of an extended file (VP8X):
+// https://developers.google.com/speed/webp/docs/riff_container
 func pixelsOfWebP(b []byte) (width, height int) {
 	if Kind(b) != "image/webp" || len(b) < 25 {
 		return 0, 0

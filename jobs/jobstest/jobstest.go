@@ -44,7 +44,7 @@ func (s readsBack) Save(r jobs.Record) error {
 
 func (readsBack) Remove(string) error { return nil }
 
-// ReadsBack returns how a record differs from what its JSON reads back as, or nil.
+// ReadsBack returns how a record differs from the one that its JSON reads back as, or nil.
 func ReadsBack(r jobs.Record) error {
 	var back jobs.Record
 	b, err := json.Marshal(r)
