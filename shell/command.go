@@ -40,10 +40,10 @@ type Command struct {
 	Argv  []string
 	Dir   string   // an existing directory
 	Env   []string // KEY=value, the full environment
-	TTY   bool     // on a terminal; else on pipes, with stdout and stderr apart
+	TTY   bool     // it runs on a terminal; false: on pipes, with stdout and stderr apart
 
 	report *os.File // the shell of a session reports to it, as reportFD; nil: it does not
-	pace   tty.Pace // for the keys that clients send; zero: tty.UsualPace
+	pace   tty.Pace // the pace at which the keys of clients are typed; zero: tty.UsualPace
 }
 
 // Run starts the command, follows it to its end and reports how it ended.
@@ -70,14 +70,14 @@ type run struct {
 	typist   *tty.Typist      // nil on pipes
 	watcher  *waiting.Watcher // watches the terminal or stdin
 	pumps    []*pump.Pump
-	dir      string // in which it was started
+	dir      string // the directory in which it was started
 	watch    runner.Stopwatch
 	modes    queries.Modes // the terminal's; only input uses it, and no two calls of input overlap
 
 	// Guarded by mu.
 	mu         sync.Mutex
 	reading    bool               // a program reads input, and may wait for other things as well
-	readsAgain chan struct{}      // closed when one does; nil: nothing waits for that
+	readsAgain chan struct{}      // closed when a program reads again; nil: awaitReader is not waiting
 	signals    map[string]jobs.By // who sent each signal last, by the name of the signal
 	request    request
 }
@@ -160,7 +160,7 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) error {
 	}
 	copy(spec.Files, theirs)
 	r.handle, err = owner.Start(spec)
-	closeAll(theirs) // at once, or we would accept input that no program can read
+	closeAll(theirs) // now, or we would accept input that no program can read
 	if err != nil {
 		in.Close()
 		closeAll(ours)
@@ -175,7 +175,7 @@ func (r *run) startOnPipes(owner *process.Owner, spec process.Spec) error {
 	return nil
 }
 
-// write returns a function that writes what a pipe holds to a stream of the job's output.
+// write returns a function that writes the bytes from a pipe to a stream of the job's output.
 func (r *run) write(to output.Stream) func([]byte) {
 	return func(b []byte) {
 		r.port.Write(to, b)
@@ -208,7 +208,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// follow waits for the end of the command, and for what became of the processes that it left.
+// follow waits until the command has ended, and returns what became of it and of the processes that
+// it left.
 func (r *run) follow(ctx context.Context) jobs.Outcome {
 	stopWatcher := r.watcher.Start()
 	ports := listening.NewTree(r.handle.Tree)
@@ -263,8 +264,9 @@ func (r *run) await(ctx context.Context) process.StopResult {
 	}
 }
 
-// settle closes what is not needed any more, and puts into the receipt what became of the processes
-// that the command left. If these could not be checked, because of stopErr or now, it says so.
+// settle closes the files that are no longer needed, and records in the receipt what became of the
+// processes that the command left. If they could not be checked, because of stopErr or now, a note
+// says so.
 func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 	remaining := rec.Survivors
 	unchecked := stopErr
@@ -274,7 +276,7 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 		remaining = runner.Processes(living)
 		rec.HungUp, rec.Left = runner.Processes(hungUp), without(remaining, rec.Survivors)
 	}
-	unclaimed, _ := r.handle.Unattributed() // an error: those that could be read
+	unclaimed, _ := r.handle.Unattributed() // after an error it has those that could be read
 	rec.Unclaimed = runner.Processes(unclaimed)
 	if unchecked != nil {
 		rec.Notes = append(rec.Notes, unchecked.Error())
@@ -325,8 +327,8 @@ func (r *run) endRemaining(st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
 	return jobs.Remains{Ended: without(before, survivors), Survivors: survivors}
 }
 
-// awaitClear waits until nothing is left of what the command left, and takes it out of the receipt,
-// with the note of what could not be checked.
+// awaitClear waits until every process that the command left has ended. It then takes them out of
+// the receipt, with the note that they could not be checked.
 func (r *run) awaitClear(cleared chan<- struct{}, unchecked error) {
 	defer close(cleared)
 	<-r.port.Ended()

@@ -1,4 +1,4 @@
-// Package shell runs commands as jobs, on a terminal of their own or on pipes.
+// Package shell runs commands as jobs, each on its own terminal or on pipes.
 //
 // A [Command] is a [jobs.Runner]. It leads its own session, so that its full process tree can be
 // ended. It has ended when its leader has been reaped and everything that its terminal or pipes

@@ -13,8 +13,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// onInput reports what the watcher has seen. The prompt is read after the output has been drained,
-// so that it is complete.
+// onInput reports the evidence of the watcher. The prompt is read after the output has been
+// drained, so that it is complete.
 func (r *run) onInput(ev waiting.Evidence, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,9 +31,9 @@ func (r *run) onInput(ev waiting.Evidence, waits bool) {
 	runner.SetInput(r.port, ev, waits, "")
 }
 
-// input hands what a client sent to the command. It reports whether a program was waiting, and does
-// not require it: terminal and pipe keep what is sent ahead. The watcher retracts its report when
-// something is sent, so mu is not held meanwhile.
+// input hands the input of a client to the command. It reports whether a program was waiting, and
+// does not require it: terminal and pipe keep input that is sent ahead. The watcher retracts its
+// report when input is sent, so mu is not held meanwhile.
 func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err error) {
 	if runner.Ended(r.handle) {
 		return d, jobs.ErrEnded
@@ -58,7 +58,7 @@ func (r *run) input(ctx context.Context, in jobs.Input) (d jobs.Delivery, err er
 func (r *run) inputToTerminal(ctx context.Context, in jobs.Input, d *jobs.Delivery) error {
 	strokes, err := r.strokes(in)
 	if err == nil && in.Types() {
-		err = r.typist.Check(strokes) // before the size or the signal takes effect
+		err = r.typist.Check(strokes) // neither the size nor the signal has taken effect yet
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 		return jobs.ErrNoTerminal
 	}
 	if in.Types() {
-		if err := r.stdin.Check(); err != nil { // before the signal takes effect
+		if err := r.stdin.Check(); err != nil { // the signal has not taken effect yet
 			return err
 		}
 	}
@@ -147,8 +147,8 @@ func (r *run) inputToPipe(ctx context.Context, in jobs.Input, d *jobs.Delivery) 
 	return nil
 }
 
-// strokes returns what is typed for in. The modes of the terminal are those that the output so far has
-// set. The output is read only if the modes matter.
+// strokes returns the strokes that type in. The output so far has set the modes of the terminal; it
+// is read only if the modes matter.
 func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 	if in.Paste || in.Keys.NeedsModes() {
 		r.pumps[0].Drain()

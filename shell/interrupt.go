@@ -10,12 +10,12 @@ import (
 	"asyncrepl/internal/runner"
 )
 
-// The times of an interrupt. It is repeated after growing pauses, for as long as another one is
-// likely to help.
+// The times of an interrupt. It is repeated after growing pauses, as long as a repetition is likely
+// to help.
 const (
 	stableLimit = 50 * time.Millisecond
-	stableTime  = 2 * time.Millisecond   // without a change
-	stablePause = 200 * time.Microsecond // between two scans, at least
+	stableTime  = 2 * time.Millisecond   // a tree without a change for this time is stable
+	stablePause = 200 * time.Microsecond // the least time between two scans
 	firstPause  = 5 * time.Millisecond
 	lastPause   = 10 * time.Millisecond
 	resendTime  = 600 * time.Millisecond
@@ -23,7 +23,8 @@ const (
 
 // interrupt interrupts the foreground as ^C does, and repeats that as a person would press ^C
 // again, because one interrupt can have no effect:
-//   - A shell that is interrupted while it waits for a child continues if the child exits normally.
+//   - A shell that is interrupted while it waits for a child continues if the child exits normally
+//     (https://www.cons.org/cracauer/sigint.html).
 //   - A shell that is about to wait for a child waits all the same.
 //   - A child that the shell has forked, and that has not executed its program yet, drops it.
 //

@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// When the leader of a session exits, the kernel sends SIGHUP to the foreground process group of the
-// terminal (disassociate_ctty in drivers/tty/tty_jobctrl.c). A shell without job control starts
-// `nohup server &` in that group, and nohup does not always save it: node 20 resets SIGHUP to its
-// default when it starts, and the subshell that runs `cd DIR && nohup server` never ignores it. The
-// shell of such a line therefore makes an empty process group the foreground before it exits, and the
-// kernel hangs up nothing.
+// When the leader of a session exits, the kernel sends SIGHUP to the foreground process group of
+// the terminal (https://man7.org/linux/man-pages/man2/setsid.2.html; disassociate_ctty in
+// drivers/tty/tty_jobctrl.c). A shell without job control starts `nohup server &` in that group,
+// and nohup does not always save it: node 20 resets SIGHUP to its default when it starts, and the
+// subshell that runs `cd DIR && nohup server` never ignores it. The shell of such a line therefore
+// makes an empty process group the foreground before it exits, and the kernel hangs up nothing.
 
 // linger is a trap on EXIT, which leaves the exit status as it is. The programs get 0.1 s to start, so
 // that the receipt names them and not the shell that forks them. Then a second shell, which has job
-// control, gives the terminal to a subshell in a group of its own. The subshell kills that shell
+// control, gives the terminal to a subshell in another group. The subshell kills that shell
 // before it can take the terminal back, and exits.
 //
 // The command substitution waits for both, or the receipt could list the subshell. bash 5.2 takes

@@ -9,7 +9,8 @@ import (
 
 // Script returns the argument vector by which the shell at path runs a command line. The shell
 // reads neither login nor rc files. If bash finds itself under sshd, it reads ~/.bashrc even for
-// -c, unless it gets --norc, an option that other shells do not know.
+// -c, unless it gets --norc, an option that other shells do not know
+// (https://www.gnu.org/software/bash/manual/html_node/Bash-Startup-Files.html).
 func Script(path, line string) []string {
 	if isBash(path) {
 		return []string{path, "--norc", "-c", line}
@@ -36,7 +37,7 @@ func scriptOf(argv []string) (path, line string, ok bool) {
 }
 
 // maxLine is the longest command line that is passed as an argument, in bytes. Linux takes 128 KiB,
-// with the byte that ends it.
+// with the byte that ends it (https://man7.org/linux/man-pages/man2/execve.2.html).
 const maxLine = 128<<10 - 1
 
 // splitLongLine takes a command line that is too long for an argument out of argv. The shell reads

@@ -50,7 +50,7 @@ type Line struct {
 	Owner *process.Owner
 	Shell string // the path of a shell for which [CanCarry] holds
 	Text  string
-	Dir   string            // for this command; empty: where the session is
+	Dir   string            // this command runs here; empty: in the directory of the session
 	Env   []string          // KEY=value: the environment of a new session
 	Given map[string]string // variables for this command only
 	TTY   bool
@@ -68,7 +68,7 @@ type turn struct {
 	ready   chan struct{} // closed when its turn has come
 }
 
-// Queue takes the command's place behind those of earlier jobs.
+// Queue puts the command behind the commands of earlier jobs.
 func (t *turn) Queue(*jobs.Port) {
 	s := t.session
 	s.mu.Lock()
@@ -92,7 +92,7 @@ func (t *turn) leave() {
 	}
 }
 
-// Run waits for its turn, runs the command and keeps what it carries to the next one.
+// Run waits for its turn, runs the command and keeps the state for the next one.
 func (t *turn) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	defer t.leave()
 	select {

@@ -15,7 +15,7 @@ import (
 // signal sends the signal of that name to the foreground group for by, and returns the names of the
 // processes in it.
 func (r *run) signal(name string, by jobs.By) (to string, err error) {
-	tree, _ := r.handle.Tree() // before: it can end them; an error: fewer are named
+	tree, _ := r.handle.Tree() // the signal, which can end them, comes later; after an error fewer are named
 	group := r.foreground()
 	r.noteSent(name, by)
 	if err := syscall.Kill(-group, unix.SignalNum(name)); err != nil {
@@ -56,12 +56,13 @@ func groupNames(tree []procfs.Process, group int) string {
 // A request is a signal by which the job was asked to end, if nothing was sent to the job since.
 type request struct {
 	by    jobs.By
-	rung  jobs.Rung // what the signal asks for; empty: nothing
+	rung  jobs.Rung // the rung that the signal stands for; empty: it asks for no end
 	asked int       // how often the job had begun to wait for input
 }
 
 // requests are the signals that ask a program to end. SIGHUP is not one: servers read their settings
-// again. Neither is SIGQUIT, after which Java and Python print their stacks and continue.
+// again. Neither is SIGQUIT, after which Java prints its stacks and continues, as Python can
+// (https://docs.python.org/3/library/faulthandler.html#faulthandler.register).
 var requests = map[string]jobs.Rung{"SIGINT": jobs.Interrupt, "SIGTERM": jobs.Terminate}
 
 // noteSent records for the receipt that by is about to send the signal of that name, or "" for
@@ -124,7 +125,7 @@ func (r *run) requested() request {
 	return r.request
 }
 
-// senderOf returns who has sent the signal of that name last, or "" if that was not sent as input.
+// senderOf returns the last sender of the signal of that name, or "" if no input has sent it.
 func (r *run) senderOf(name string) jobs.By {
 	r.mu.Lock()
 	defer r.mu.Unlock()

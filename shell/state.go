@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// A state is what a shell session carries from one command to the next. A state is not changed once
-// a session has it. The zero state with a directory is that of a new session.
+// A state is carried from one command of a shell session to the next. It is not changed once a
+// session has it. A new session has the zero state with a directory.
 type state struct {
 	dir     string
-	umask   string             // as the shell prints it; empty: that of the server
-	options []string           // commands of the shell that set those that are not as at its start
+	umask   string             // in the notation of the shell, such as 0022; empty: the server's
+	options []string           // commands of the shell for the options that differ from a new shell's
 	changed map[string]*string // variables that differ from a new session's; nil: unset
 }
 
@@ -39,8 +39,8 @@ func (s state) environment(base []string, given map[string]string) []string {
 	return env
 }
 
-// keepGiven takes out of the state what a command was given for itself alone, unless the command
-// has changed it.
+// keepGiven takes out of the state the variables that were given to this command only, unless the
+// command has changed them.
 func (s *state) keepGiven(given map[string]string, before state) {
 	for name, value := range given {
 		now := s.changed[name]
@@ -69,7 +69,7 @@ const reportFD = "3"
 // A report is fields that end with NUL: the options, variables and functions at the start, then
 // once or twice the same at the end, with directory, umask and environment. The shell writes them
 // itself, except for the environment, because only a program sees what is exported. The trap
-// reports if the line leaves by exit, and the last command if the line sets a trap of its own. The
+// reports if the line leaves by exit, and the last command if the line sets its own trap. The
 // programs of the line do not get the descriptor: for them it is closed, and what the shell keeps
 // of it meanwhile is closed when a program is executed. Of the traces that the options xtrace and
 // verbose ask for, the line's own are left: these options are set last, and off after the report.
@@ -111,9 +111,9 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // A report is the state that the shell of a session wrote at its end.
 type report struct {
 	dir, umask string
-	options    []string // that are not as at the start
-	variables  []string // that are new, exported or not
-	functions  []string // that are new
+	options    []string // commands for the options that differ from a new shell's
+	variables  []string // the new variables, exported or not
+	functions  []string // the new functions
 	env        map[string]string
 	noEnv      bool // the environment is unknown
 }
@@ -212,7 +212,8 @@ func (r report) state(base []string) state {
 	return s
 }
 
-// notCarried returns the names of what a command has made and the next one will not find.
+// notCarried returns the names of the variables and functions that a command has made and that the
+// next one will not find.
 func (r report) notCarried() []string {
 	bash := []string{"BASH_REMATCH", "COLUMNS", "COPROC", "LINES", "MAPFILE", "OPTARG", "PIPESTATUS", "REPLY"}
 	var names []string
