@@ -7,7 +7,7 @@ import (
 	"asyncrepl/jobs"
 )
 
-// ReportPorts returns a function that reports to p's job the ports of its processes.
+// ReportPorts returns a function that reports the ports of its processes to p's job.
 func ReportPorts(p *jobs.Port) func([]listening.Port) {
 	return func(ports []listening.Port) {
 		var ls []jobs.Listener

@@ -20,8 +20,8 @@ func NotRun(ctx context.Context) jobs.Outcome {
 	return jobs.Outcome{Receipt: rec}
 }
 
-// Ended reports whether the leader of h has ended. One that could not be killed has not, though its
-// job is over.
+// Ended reports whether the leader of h has ended. A leader that could not be killed has not ended,
+// although its job has ended.
 func Ended(h *process.Handle) bool {
 	select {
 	case <-h.Done():
@@ -31,8 +31,8 @@ func Ended(h *process.Handle) bool {
 	}
 }
 
-// ExitReceipt returns a receipt that says how the leader of h ended, and by what if no stop was
-// asked for.
+// ExitReceipt returns a receipt that says how the leader of h ended. Its By is the cause if no stop
+// was asked for.
 func ExitReceipt(h *process.Handle) jobs.Receipt {
 	if !Ended(h) {
 		return jobs.Receipt{End: jobs.Alive}

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Scarce adds to the error of a start which limit was reached and what helps, if a resource was
-// short.
+// Scarce returns err, the error of a start. If a limit caused it, Scarce adds which one and what
+// helps (https://man7.org/linux/man-pages/man2/fork.2.html,
+// https://man7.org/linux/man-pages/man2/open.2.html).
 func Scarce(err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):

@@ -22,8 +22,7 @@ const (
 )
 
 // A Terminal is the terminal of one process tree: its keyboard, the pump that reads its output, and
-// the answers to the queries in that output. The PTY is there from the start, and the rest after
-// Connect.
+// the answers to the queries in that output. OpenTerminal sets the PTY, and Connect the rest.
 type Terminal struct {
 	*tty.PTY
 	Keyboard *tty.Keyboard
@@ -82,8 +81,8 @@ func PIDs(h *process.Handle) func() ([]int, error) {
 	}
 }
 
-// NewWatcher returns a watcher of what the tree of h reads, for one job that begins now; printed
-// returns the time of the newest output. A job that is soon over is never scanned.
+// NewWatcher returns a watcher of the input that the tree of h reads, for one job that begins now.
+// printed returns the time of the newest output. A job that is soon over is never scanned.
 func NewWatcher(from waiting.Source, h *process.Handle, printed func() time.Time, onChange func(waiting.Evidence, bool)) *waiting.Watcher {
 	begin := time.Now()
 	return &waiting.Watcher{Source: from, Tree: PIDs(h), OnChange: onChange, LastOutput: func() time.Time {
@@ -94,9 +93,9 @@ func NewWatcher(from waiting.Source, h *process.Handle, printed func() time.Time
 	}}
 }
 
-// SetInput reports to p's job what a Watcher has seen; place, if not empty, is added to the name of
-// the program that asks. If a program waits, the caller has drained the output, so that the prompt
-// is complete.
+// SetInput reports the evidence of a Watcher to p's job. It adds place, such as a session, to the
+// name of the program that asks. If a program waits, the caller has drained the output, so that the
+// prompt is complete.
 func SetInput(p *jobs.Port, ev waiting.Evidence, waits bool, place string) {
 	if !waits {
 		p.SetRunning()
