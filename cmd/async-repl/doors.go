@@ -22,7 +22,7 @@ type doors struct {
 	tokens    string // a file; "": none
 	trusted   bool   // several tenants are allowed
 	cert, key string // files; "": no TLS
-	proxy     bool   // one before the server does TLS
+	proxy     bool   // a proxy before the server does TLS
 }
 
 // check checks what can be checked before anything is opened.
@@ -49,7 +49,7 @@ func (d doors) checkReach(address string, local bool) error {
 	return nil
 }
 
-// keys are what the server read from the files of its doors.
+// keys are the contents of the files of the doors.
 type keys struct {
 	tokens      *tokens.File          // nil: there are none, and all callers are one tenant
 	certificate *listener.Certificate // nil: no TLS
@@ -144,7 +144,7 @@ type netAddr interface {
 	String() string
 }
 
-// url returns what clients of a server at an address need to know.
+// url returns the address in the form that clients are configured with.
 func (s *settings) url(at netAddr) string {
 	switch {
 	case s.publicURL != "":

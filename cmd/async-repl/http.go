@@ -37,7 +37,7 @@ const defaultTenant = "default"
 // serveMany serves clients over HTTP until a signal. Calls in flight are then answered with the
 // current status, and everything ends.
 func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr io.Writer) error {
-	os.Stdout = os.Stderr // a library that prints there is heard
+	os.Stdout = os.Stderr // people see what a library prints there
 
 	at, err := listener.Listen(ctx, set.listen)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 	}
 }
 
-// pictureWait is short, because several clients can use one token: one that reads nothing must not
-// keep the answers of the others.
+// pictureWait is short, because several clients can use one token: a client that reads nothing must
+// not keep the answers of the others.
 const pictureWait = 2 * time.Second
 
 // filesOver returns a function that makes the handler of a tenant's files, or nil if the tools for

@@ -14,7 +14,7 @@ import (
 	"asyncrepl/internal/serve/metrics"
 )
 
-// Observers are what a server over HTTP shows of itself to those who run it.
+// Observers show the people who run a server over HTTP how it is used.
 type observers struct {
 	access *metrics.Log     // nil: no access log
 	counts *metrics.Metrics // nil: no metrics
@@ -22,7 +22,7 @@ type observers struct {
 
 	serveCounts func() error
 	server      *httpserver.Server // set by serve, before the counts are read
-	url         string             // where the metrics are served
+	url         string             // the address of the metrics, for people
 }
 
 // openObservers opens the access log and the address of the metrics.
@@ -96,7 +96,7 @@ func (o *observers) observe() func(metrics.Request) {
 	}
 }
 
-// serve serves the metrics, if they are wanted. An error ends the server as that of served does.
+// serve serves the metrics, if they are wanted. Its error goes to served and ends the server.
 func (o *observers) serve(server *httpserver.Server, served chan<- error, stderr io.Writer) {
 	if o.serveCounts == nil {
 		return

@@ -18,7 +18,7 @@ import (
 const pipCommand = "pip"
 
 // pip executes the pip of the environment that the sessions run. Its arguments are the path of the
-// settings and those of pip. It returns only if it fails.
+// settings, then the arguments of pip. It returns only if it fails.
 func pip(ctx context.Context, args []string, std standardStreams) int {
 	if len(args) == 0 {
 		fmt.Fprintln(std.err, "async-repl: pip is for jobs: see async-repl help")

@@ -77,8 +77,9 @@ func serve(ctx context.Context, overHTTP bool, args []string, std standardStream
 	return 0
 }
 
-// exitTime bounds the time from the first signal to the server's exit, because a client kills the
-// server half a second after the signal. The guard kills the processes that have not ended by then.
+// exitTime bounds the time from the first signal to the server's exit. Claude Code 2.1.329 sends
+// SIGINT, SIGTERM 100 ms later and SIGKILL after about 500 ms. The guard kills the processes that
+// have not ended by then.
 const exitTime = 380 * time.Millisecond
 
 // serveOne serves one client over in and out. When in ends, or out can no longer be written to, it
@@ -119,7 +120,7 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	return nil
 }
 
-// endWithin calls end, and leaves what has not ended in time to the guard.
+// endWithin calls end. The guard kills the processes that have not ended within limit.
 func endWithin(limit time.Duration, log *slog.Logger, end func()) {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -138,13 +139,14 @@ func endWithin(limit time.Duration, log *slog.Logger, end func()) {
 // caughtSignals are the signals that the server catches.
 type caughtSignals struct {
 	ends    <-chan os.Signal // receives the first signal that asks the server to end
-	hangups <-chan os.Signal // receives those that say that the terminal is gone or, to a service, that files have changed
+	hangups <-chan os.Signal // receives a SIGHUP: the terminal is gone or, for a service, files have changed
 	caught  <-chan struct{}  // closed once signals are caught
 	release func()           // stops catching them
 }
 
 // catchSignals begins to catch signals. SIGPIPE is caught and dropped, because the failed write
-// reports the same. It is not ignored, because children would inherit that.
+// reports the same. It is not ignored, because programs would inherit that
+// (https://man7.org/linux/man-pages/man7/signal.7.html).
 //
 // The runtime takes 0.3 ms to catch signals, so it does so in parallel with the rest of the start.
 // No message is written before it is done. If a process is started before, and one of the signals
@@ -179,19 +181,19 @@ func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan
 	return session.Wait()
 }
 
-// client returns what every client brings: the server's own environment, and what the settings say.
+// client returns the client of an engine, with the environment of the server and the settings.
 func (s *settings) client() engine.Client {
 	return engine.Client{Env: s.GuardEnv, Grace: s.grace, Timeout: s.timeout, Log: s.Log}
 }
 
-// connection returns what the settings say of connections.
+// connection returns the configuration of an MCP server for a connection.
 func (s *settings) connection(eng *engine.Engine) server.Config {
 	return server.Config{
 		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
 	}
 }
 
-// streams are standard input and output as one stream.
+// streams join standard input and output into one stream.
 type streams struct {
 	io.ReadCloser
 	out   io.WriteCloser

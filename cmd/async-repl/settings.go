@@ -34,13 +34,13 @@ type settings struct {
 	logLevel      slog.Level
 
 	// How clients connect.
-	transport  string // "stdio", "http", or "" for what the others say
+	transport  string // "stdio", "http", or "" if the other settings decide
 	host, port string
-	listen     string // where HTTP is served; "": over standard input and output
+	listen     string // the address of the HTTP server; "": MCP is served over standard input and output
 	doors      doors
 	publicURL  string
 	origins    []string
-	metrics    string // the address that they are served at; "": nowhere
+	metrics    string // the address of the metrics; "": they are not served
 	accessLog  string // a file; "": none
 }
 

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeBuf is how much a writable pipe takes at once (PIPE_BUF).
+// pipeBuf is the number of bytes that a writable pipe takes at once (PIPE_BUF,
+// https://man7.org/linux/man-pages/man7/pipe.7.html).
 const pipeBuf = 4096
 
 // A logWriter writes to standard error and never waits for its reader: a client that does not read

@@ -40,7 +40,7 @@ func setPort(to *string, v string) error {
 	return nil
 }
 
-// chooseTransport sets listen if clients connect over HTTP, and what depends on that.
+// chooseTransport sets listen if clients connect over HTTP, and the settings that depend on that.
 func (s *settings) chooseTransport(serve bool) error {
 	address := s.listen != "" || s.host != "" || s.port != ""
 	switch {
@@ -60,7 +60,9 @@ func (s *settings) overHTTP() error {
 	}
 	if s.listen == "" {
 		host := cmp.Or(s.host, "127.0.0.1")
-		if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") { // IPv6 has colons of its own
+		// The colons of an IPv6 address need brackets before a port:
+		// https://www.rfc-editor.org/rfc/rfc3986#section-3.2.2
+		if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 			host = "[" + host + "]"
 		}
 		s.listen = host + ":" + cmp.Or(s.port, "8000")

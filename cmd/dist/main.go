@@ -26,8 +26,9 @@ import (
 const program = "asyncrepl/cmd/async-repl"
 
 // platforms are the systems that files are built for, with the tags of their wheels. The tags of
-// Linux are old ones, because a static binary runs on any; that of macOS is the oldest that Go
-// supports.
+// Linux are old ones, because a static binary runs with any C library, or none
+// (https://peps.python.org/pep-0600/, https://peps.python.org/pep-0656/). The tag of macOS is the
+// oldest version that Go supports (https://go.dev/doc/go1.25#darwin).
 var platforms = map[string][]string{
 	"linux/amd64":  {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"},
 	"linux/arm64":  {"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"},
