@@ -22,10 +22,10 @@ import (
 	"asyncrepl/internal/serve/tokens"
 )
 
-// A Program is the server's, as the demo starts it.
+// A Program is the program of the server, as the demo starts it.
 type Program struct {
 	Path string
-	Env  []string // without settings, which would change the replies
+	Env  []string // the environment; it must have no settings, which would change the replies
 }
 
 // Run plays a script in a new workspace, with a server over stdio and another one over HTTP, and
@@ -40,7 +40,7 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 		return fmt.Errorf("making a workspace: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{"greeting", "farewell"} { // to install, without a network
+	for _, name := range []string{"greeting", "farewell"} { // the script installs them, which needs no network
 		source := "def to(name):\n    return f'A " + name + " to {name}, from a wheel'\n"
 		if _, err := wheel.OfModule(name, "1.0", source).Save(dir); err != nil {
 			return fmt.Errorf("building a wheel: %w", err)
@@ -95,7 +95,7 @@ func (p Program) command(ctx context.Context, workspace, state string, args ...s
 type manyServer struct {
 	cmd    *exec.Cmd
 	url    string
-	tokens map[string]string // by tenant
+	tokens map[string]string // the token of each tenant
 	logged chan struct{}     // closed when its log has ended
 }
 

@@ -103,7 +103,7 @@ func arguments(lines []string) map[string]any {
 	return args
 }
 
-// Ids are the job IDs of a run, by those of the script that stand for them.
+// Ids map each job ID of the script to the ID that the server has given to the job in this run.
 type ids map[string]string
 
 var jobID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b0[0-9A-Z]{25}\b`) })
@@ -129,7 +129,7 @@ func (run ids) match(want []string, reply string) error {
 		got.WriteString(strings.TrimRight(line, " \t\r\n") + "\n")
 	}
 	text := strings.TrimRight(got.String(), "\n") + "\n"
-	pattern, between := `\A`, `(?:.+\n)*?` // between is what can stand before the next line
+	pattern, between := `\A`, `(?:.+\n)*?` // between matches other lines before the next one
 	var named []string
 	for _, line := range want {
 		line = strings.TrimRight(line, " \t")
