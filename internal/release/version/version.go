@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Release is the version of this code: after a release, that of the next one with .dev0. It is
-// valid for Python packages (PEP 440), because a wheel carries it.
+// Release is the version of this code. After a release it is the next version with .dev0. A wheel
+// carries it, so it is a version of Python packages: https://peps.python.org/pep-0440/
 const Release = "0.1.0.dev0"
 
 // Of returns the module version that Go stamped into the program if that is a tag, or else Release
@@ -33,7 +33,8 @@ func Of(info *buildinfo.BuildInfo) string {
 }
 
 // commitOf returns the 12 digits of the commit at the end of a pseudo-version of the Go toolchain,
-// such as v0.0.0-20261122032441-0123456789ab, or "" if the stamp is none.
+// such as v0.0.0-20261122032441-0123456789ab, or "" if the stamp is no pseudo-version
+// (https://go.dev/ref/mod#pseudo-versions).
 func commitOf(stamp string) string {
 	const time, commit = len("20261122032441"), len("0123456789ab")
 	at := len(stamp) - commit

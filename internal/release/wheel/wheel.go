@@ -2,7 +2,9 @@
 //
 // A wheel is a zip archive: the files of the package, then the directory NAME-VERSION.dist-info
 // with METADATA, which describes the package, WHEEL, which names its platforms, and RECORD, which
-// lists every file with its checksum and size. The same wheel gives the same bytes.
+// lists every file with its checksum and size
+// (https://packaging.python.org/en/latest/specifications/binary-distribution-format/). The same
+// wheel gives the same bytes.
 package wheel
 
 import (
@@ -19,11 +21,11 @@ import (
 
 // A Wheel is one version of a package.
 type Wheel struct {
-	Name     string // as a module is named: async_repl, not async-repl
+	Name     string // the name with underscores, like a module's: async_repl, not async-repl
 	Version  string
-	Tags     []string // of the platforms; none: Python code that runs on any
+	Tags     []string // the platforms, such as macosx_12_0_arm64; none: Python code for all of them
 	Metadata string   // METADATA; "": only the name and the version
-	Files    []File   // beside METADATA, WHEEL and RECORD
+	Files    []File   // the files other than METADATA, WHEEL and RECORD
 }
 
 // A File is a file of a wheel. Those in NAME-VERSION.data/scripts/ are programs.
