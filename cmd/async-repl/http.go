@@ -44,7 +44,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 		return err
 	}
 	defer at.Close()
-	if err := set.doors.checkReach(set.listen, listener.Local(at)); err != nil {
+	if err := set.access.checkReach(set.listen, listener.Local(at)); err != nil {
 		return err
 	}
 	tenants := engine.NewTenants(set.Config)

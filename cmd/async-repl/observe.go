@@ -46,7 +46,7 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		return nil, fmt.Errorf("serving metrics (-metrics): %w", err)
 	}
 	local := listener.Local(at)
-	if err = s.doors.checkReach(s.metrics, local); !local && s.doors.tokens == "" {
+	if err = s.access.checkReach(s.metrics, local); !local && s.access.tokens == "" {
 		err = fmt.Errorf("other machines can reach %s (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1", s.metrics)
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 	switch {
 	case at.Addr().Network() == "unix":
 		o.url = fmt.Sprintf("unix:%s, path /metrics", at.Addr())
-	case !local && s.doors.cert != "":
+	case !local && s.access.cert != "":
 		o.url = fmt.Sprintf("https://%s/metrics", at.Addr())
 	default:
 		o.url = fmt.Sprintf("http://%s/metrics", at.Addr())

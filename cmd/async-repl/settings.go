@@ -37,7 +37,7 @@ type settings struct {
 	transport  string // "stdio", "http", or "" if the other settings decide
 	host, port string
 	listen     string // the address of the HTTP server; "": MCP is served over standard input and output
-	doors      doors
+	access     accessSettings
 	publicURL  string
 	origins    []string
 	metrics    string // the address of the metrics; "": they are not served
@@ -103,15 +103,15 @@ var table = []setting{
 	{"REPL_PORT", "port", "8000", "the PORT of that address",
 		func(s *settings, v string) error { return setPort(&s.port, v) }},
 	{"REPL_TOKENS", "tokens", "none", "the file of the tokens that clients need, and of their tenants",
-		func(s *settings, v string) error { return setPath(&s.doors.tokens, v) }},
+		func(s *settings, v string) error { return setPath(&s.access.tokens, v) }},
 	{"REPL_TRUSTED_TENANTS", "trusted-tenants", "false", "allow several tenants, although their jobs run as one system user",
-		func(s *settings, v string) error { return setSwitch(&s.doors.trusted, v) }},
+		func(s *settings, v string) error { return setSwitch(&s.access.trusted, v) }},
 	{"REPL_TLS_CERT", "tls-cert", "none", "the certificate for TLS, with those that it was signed by, in PEM",
-		func(s *settings, v string) error { return setPath(&s.doors.cert, v) }},
+		func(s *settings, v string) error { return setPath(&s.access.cert, v) }},
 	{"REPL_TLS_KEY", "tls-key", "none", "the key of that certificate, in PEM",
-		func(s *settings, v string) error { return setPath(&s.doors.key, v) }},
+		func(s *settings, v string) error { return setPath(&s.access.key, v) }},
 	{"REPL_BEHIND_PROXY", "behind-proxy", "false", "allow other machines to connect without TLS, because a proxy before the server does it",
-		func(s *settings, v string) error { return setSwitch(&s.doors.proxy, v) }},
+		func(s *settings, v string) error { return setSwitch(&s.access.proxy, v) }},
 
 	{"REPL_PUBLIC_URL", "public-url", "the address", "the URL by which clients reach the server through a proxy",
 		func(s *settings, v string) (err error) { s.publicURL, err = httpserver.ParseURL(v); return err }},

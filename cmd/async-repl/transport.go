@@ -70,7 +70,7 @@ func (s *settings) overHTTP() error {
 	if s.SessionTTL == unset {
 		s.SessionTTL = serveTTL
 	}
-	return s.doors.check()
+	return s.access.check()
 }
 
 func (s *settings) overStdio() error {
@@ -80,7 +80,7 @@ func (s *settings) overStdio() error {
 	if s.metrics != "" || s.accessLog != "" {
 		return errors.New("-metrics and -access-log (REPL_METRICS, REPL_ACCESS_LOG) are about HTTP: start async-repl serve, or leave them out")
 	}
-	if s.doors != (doors{}) {
+	if s.access != (accessSettings{}) {
 		return errors.New("-tokens, -trusted-tenants, -tls-cert, -tls-key and -behind-proxy (REPL_TOKENS, …) are about HTTP: start async-repl serve, or leave them out")
 	}
 	s.SessionTTL = max(s.SessionTTL, 0)

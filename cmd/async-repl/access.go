@@ -15,10 +15,10 @@ import (
 	"asyncrepl/internal/serve/tokens"
 )
 
-// Doors are the settings that decide who may connect over HTTP. The rules: whoever connects can run
-// code as the server's user, so that either a token or the kernel must say who it is, and what other
-// machines send must be secured.
-type doors struct {
+// AccessSettings decide who may connect over HTTP. Whoever connects can run code as the server's
+// user. So either a token or the kernel must say who it is, and the traffic of other machines must be
+// secured.
+type accessSettings struct {
 	tokens    string // a file; "": none
 	trusted   bool   // several tenants are allowed
 	cert, key string // files; "": no TLS
@@ -26,30 +26,30 @@ type doors struct {
 }
 
 // check checks what can be checked before anything is opened.
-func (d doors) check() error {
+func (a accessSettings) check() error {
 	switch {
-	case (d.cert == "") != (d.key == ""):
+	case (a.cert == "") != (a.key == ""):
 		return errors.New("a certificate and its key are needed, not one of them: set both -tls-cert and -tls-key (REPL_TLS_CERT, REPL_TLS_KEY)")
-	case d.proxy && d.tokens == "":
+	case a.proxy && a.tokens == "":
 		return errors.New("-behind-proxy (REPL_BEHIND_PROXY) needs -tokens (REPL_TOKENS): whoever reaches the proxy could run code as you")
 	}
 	return nil
 }
 
 // checkReach checks the rules for a server that only programs of this machine can reach, or others.
-func (d doors) checkReach(address string, local bool) error {
+func (a accessSettings) checkReach(address string, local bool) error {
 	switch {
 	case local:
 		return nil
-	case d.tokens == "":
+	case a.tokens == "":
 		return fmt.Errorf("other machines can reach %s, and without tokens whoever does can run code as you: set -tokens (REPL_TOKENS), or listen on 127.0.0.1", address)
-	case d.cert == "" && !d.proxy:
+	case a.cert == "" && !a.proxy:
 		return fmt.Errorf("other machines can reach %s, and without TLS the tokens can be read on the way: set -tls-cert and -tls-key (REPL_TLS_CERT, REPL_TLS_KEY), or -behind-proxy (REPL_BEHIND_PROXY) if a proxy does TLS", address)
 	}
 	return nil
 }
 
-// keys are the contents of the files of the doors.
+// keys are the contents of the files that the access settings name.
 type keys struct {
 	tokens      *tokens.File          // nil: there are none, and all callers are one tenant
 	certificate *listener.Certificate // nil: no TLS
@@ -62,13 +62,13 @@ type keys struct {
 func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store) (*keys, error) {
 	k := &keys{tenants: tenants, files: store, log: s.Log}
 	var err error
-	if s.doors.cert != "" {
-		if k.certificate, err = listener.Load(s.doors.cert, s.doors.key); err != nil {
+	if s.access.cert != "" {
+		if k.certificate, err = listener.Load(s.access.cert, s.access.key); err != nil {
 			return nil, err
 		}
 	}
-	if s.doors.tokens != "" {
-		k.tokens, err = tokens.Open(s.doors.tokens, tokens.Rules{Workspace: s.Workspace, Single: !s.doors.trusted})
+	if s.access.tokens != "" {
+		k.tokens, err = tokens.Open(s.access.tokens, tokens.Rules{Workspace: s.Workspace, Single: !s.access.trusted})
 		if err != nil {
 			return nil, explained(err)
 		}
@@ -151,7 +151,7 @@ func (s *settings) url(at netAddr) string {
 		return s.publicURL + "/mcp"
 	case at.Network() == "unix":
 		return fmt.Sprintf("unix:%s, path /mcp", at)
-	case s.doors.cert != "":
+	case s.access.cert != "":
 		return fmt.Sprintf("https://%s/mcp", at)
 	}
 	return fmt.Sprintf("http://%s/mcp", at)
