@@ -243,7 +243,8 @@ func (s *started) prints(id, text string) client.Reply {
 	s.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 0.02)
-		shown, _, _ := strings.Cut(string(r), "\n--- STACK ---\n") // where the call that prints it stands
+		_, sections, _ := strings.Cut(string(r), "\n\n")        // the head can name a pid
+		shown, _, _ := strings.Cut(sections, "--- STACK ---\n") // where the call that prints it stands
 		if strings.Contains(shown, text) {
 			return r
 		}
