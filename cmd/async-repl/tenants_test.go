@@ -18,7 +18,7 @@ import (
 
 // A member is a client of a tenant.
 type member struct {
-	started // whose dir is the tenant's workspace
+	started // its dir is the tenant's workspace
 	t       *testing.T
 	said    strings.Builder // all replies
 }

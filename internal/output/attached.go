@@ -47,7 +47,7 @@ type attachment struct {
 	size      int
 	data      []byte  // its bytes; nil: they are on disk, or lost
 	parts     []int64 // the numbers of its parts on disk
-	evictions int64   // what disk.evictions returned before it was written; a change means that it is lost
+	evictions int64   // the result of disk.evictions before it was written; a change means that it is lost
 	err       error   // why it was not kept, or is no longer
 }
 

@@ -65,7 +65,7 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
-	Files    *files.Store  // of the toolset files; nil: the server makes a store
+	Files    *files.Store  // the toolset files uses it; nil: the server makes a store
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	// PictureWait is how long an answer with pictures waits while others on the same connection have
 	// not been read. Then it goes without them. 0: as long as its call.

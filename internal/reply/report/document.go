@@ -104,7 +104,7 @@ type documentReceipt struct {
 	Signal    string          `json:"signal,omitempty"`        // the name of the signal: SIGKILL
 	Exception string          `json:"exception,omitempty"`     // the exception with its message: ValueError: bad literal
 	Error     *jobs.Exception `json:"error,omitempty"`         // the exception as data
-	Detail    string          `json:"detail,omitempty"`        // what is known about any other end
+	Detail    string          `json:"detail,omitempty"`        // the cause of any other end, if it is known
 	By        jobs.By         `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
 	Reason    string          `json:"reason,omitempty"`        // why the job was stopped, unless the stop was a plain cancel
 	Rungs     []jobs.Rung     `json:"rungs,omitempty"`         // the rungs of the ladder that were needed

@@ -37,7 +37,7 @@ type screen struct {
 	y, x       int          // the cursor
 	home       int          // the row that a program uses as the top; -1: unknown
 	full       bool         // the program has switched to the other screen
-	filling    rune         // what the function filling returned for the last row that was settled
+	filling    rune         // the result of the function filling for the last row that was settled
 	saved      bool
 	sy, sx     int
 	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
