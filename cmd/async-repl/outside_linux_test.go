@@ -29,11 +29,11 @@ func TestInputThatAProgramOutsideMayRead(t *testing.T) {
 		t.Fatalf("%v\n%s", err, s.log)
 	}
 	for want, program := range map[string]string{
-		"sent; whether a program outside the job reads it can't be seen": `import socket; a = socket.socket(socket.AF_UNIX); a.connect("\0` + name + `"); print("ready"); a.recv(1)`,
-		"no program was waiting for it; it is buffered until one reads":  `import time; print("ready"); time.sleep(1000)`,
+		"sent; whether a program outside the job reads it can't be seen": `import os, socket; a = socket.socket(socket.AF_UNIX); a.connect("\0` + name + `"); print(f"pid {os.getpid()}."); a.recv(1)`,
+		"no program was waiting for it; it is buffered until one reads":  `import os, time; print(f"pid {os.getpid()}."); time.sleep(1000)`,
 	} {
 		id := s.do("execute_command_async", "command", "python3 -ISuc '"+program+"'", "wait_seconds", 0).Header("Job ID")
-		s.do("wait_for_jobs", "job_ids", []string{id}, "pattern", "ready")
+		s.asleep(planted(t, s.prints(id, "pid "))) // it waits for its socket, or for the time
 		if got := s.do("send_command_input", "job_id", id, "text", "x\n", "wait_seconds", 1).Header("Input"); got != want {
 			t.Errorf("%s: the line is %q, want %q", strings.Fields(program)[1], got, want)
 		}

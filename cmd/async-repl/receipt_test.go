@@ -67,12 +67,12 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 	}
 }
 
-// asleep waits until a process has execed sleep, or bash, and sleeps or is stopped.
+// asleep waits until a process has execed sleep, bash or Python, and sleeps or is stopped.
 func (s *started) asleep(pid int) {
 	s.t.Helper()
 	polltest.Until(s.t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
 		p, err := procfs.Inspect(pid)
-		return err == nil && (p.State == 'S' || p.State == 'T') && (p.Program == "sleep" || p.Program == "bash")
+		return err == nil && (p.State == 'S' || p.State == 'T') && (p.Program == "sleep" || p.Program == "bash" || strings.HasPrefix(p.Program, "python"))
 	})
 }
 
