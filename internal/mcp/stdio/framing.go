@@ -91,11 +91,8 @@ func decode(line []byte) (m jsonrpc.Message, id json.RawMessage, refused *refusa
 	if !utf8.Valid(line) {
 		return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not UTF-8")
 	}
-	flat, deep := flatten(line)
 	switch {
-	case deep && json.Valid(flat) && flat[0] == '{':
-		return nil, nil, refuse(legible(newEnvelope(flat).id), jsonrpc.CodeInvalidRequest, "the message is nested more than %d levels deep", maxDepth)
-	case !json.Valid(line):
+	case !json.Valid(line): // or nested more than 10,000 levels deep
 		return nil, nil, refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: send one whole message a line")
 	case line[0] == '[':
 		return nil, nil, refuse(nil, jsonrpc.CodeInvalidRequest, "batches are not supported: send one message a line")
@@ -115,38 +112,6 @@ func decode(line []byte) (m jsonrpc.Message, id json.RawMessage, refused *refusa
 	}
 	m, refused = e.request()
 	return m, e.id, refused
-}
-
-// maxDepth is how deep a message can be nested. The decoders of this program have other limits
-// each.
-const maxDepth = 900
-
-// flatten reports whether a line is nested deeper than maxDepth, and returns it without what is
-// that deep, for its id.
-func flatten(line []byte) (flat []byte, deep bool) {
-	depth, kept := 0, 0 // kept: where the bytes begin that are not copied yet
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case '"':
-			for i++; i < len(line) && line[i] != '"'; i++ {
-				if line[i] == '\\' {
-					i++
-				}
-			}
-		case '{', '[':
-			if depth++; depth == maxDepth+1 {
-				flat, deep = append(append(flat, line[kept:i]...), "null"...), true
-			}
-		case '}', ']':
-			if depth--; depth == maxDepth {
-				kept = i + 1
-			}
-		}
-	}
-	if !deep {
-		return line, false
-	}
-	return append(flat, line[min(kept, len(line)):]...), true
 }
 
 // An envelope holds the members of a message as they were written, nil if absent. Of one that is

@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,14 +107,6 @@ const (
 	noID = `"id" must be a string of at most 1024 bytes or a whole number below 2^53; leave it out of a notification`
 )
 
-// tooDeep is the message of a refused depth.
-var tooDeep = fmt.Sprintf("the message is nested more than %d levels deep", maxDepth)
-
-// nested is a call whose params are so many objects, one in the other.
-func nested(levels int) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"m","params":%snull%s,"id":1}`, strings.Repeat(`{"a]":`, levels), strings.Repeat("}", levels))
-}
-
 func faulty(id string, message string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":%s}}`, id, appendJSON(nil, message))
 }
@@ -205,25 +196,19 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The decoders of the program have limits of their own, and would call such a message no JSON.
-func TestDepthOfALine(t *testing.T) {
-	tests := map[string]struct{ in, want string }{
-		"too deep":   {nested(maxDepth), faulty("1", tooDeep)},
-		"very deep":  {nested(20_000), faulty("1", tooDeep)},
-		"as allowed": {nested(maxDepth - 1), ""},
-		"not closed": {strings.Repeat(`{"a":`, 20_000), notJSON},
-		"not JSON":   {nested(maxDepth) + "}", notJSON},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := ""
-			if _, _, refused := decode([]byte(tt.in)); refused != nil {
-				got = string(bytes.TrimSpace(refused.appendTo(nil)))
-			}
-			if got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
+// A message that is nested too deep for a decoder is refused, and the session goes on. Up to 10,000
+// levels the SDK's decoder refuses the parameters, and the error names the call.
+func TestDeepMessage(t *testing.T) {
+	p, _ := newGate().serve(t, Transport{})
+	for levels, want := range map[int]string{2_000: `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,`, 20_000: notJSON} {
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":` + strings.Repeat(`{"a":`, levels) + "null" + strings.Repeat("}", levels+1))
+		if got := p.line(); !strings.HasPrefix(got, want) {
+			t.Errorf("%d levels: got %s", levels, got)
+		}
+		p.send(toolCall("2", "echo"))
+		if got := p.line(); got != answered("2", `{"id":2}`) {
+			t.Errorf("after %d levels: got %s", levels, got)
+		}
 	}
 }
 
