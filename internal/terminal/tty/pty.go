@@ -5,6 +5,7 @@ package tty
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,11 @@ func DeviceOf(st *unix.Stat_t) Device {
 // it discards unread output on some systems and prevents asking for unread input on all of them.
 func Open(rows, cols uint16) (*PTY, error) {
 	m, s, err := pty.Open()
+	if errors.Is(err, fs.ErrNotExist) {
+		// Linux 6.18 shows no file for a new terminal while another process looks up the file of an
+		// ended one that had the same number.
+		m, s, err = pty.Open()
+	}
 	if err != nil {
 		if errors.Is(err, unix.ENOSPC) {
 			return nil, fmt.Errorf("opening a terminal: all terminals are in use (kernel.pty.max, or max of the devpts mount)")

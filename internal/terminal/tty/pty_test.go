@@ -18,6 +18,7 @@ import (
 	"asyncrepl/internal/terminal/tty/ttytest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
+	"asyncrepl/jobs/jobstest"
 )
 
 func open(t *testing.T) *tty.PTY {
@@ -28,6 +29,36 @@ func open(t *testing.T) *tty.PTY {
 	}
 	t.Cleanup(p.Close)
 	return p
+}
+
+// A terminal opens, although other processes look up the files of terminals meanwhile. One in 100,000
+// failed on Linux 6.18; .ci/long opens as many.
+func TestOpenBesideLookups(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	var lookups sync.WaitGroup
+	defer lookups.Wait()
+	defer close(done)
+	for range 2 {
+		lookups.Go(func() { // owned by the test, which waits for it; ends with done
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					os.Stat("/dev/pts/0")
+					os.Stat("/dev/pts/1")
+				}
+			}
+		})
+	}
+	for range jobstest.Rounds(t, 1000) {
+		p, err := tty.Open(24, 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+	}
 }
 
 // The master must stay non-blocking after each operation, or its Close wakes no Read.
