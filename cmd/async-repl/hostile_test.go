@@ -181,7 +181,7 @@ func TestLoadGarbage(t *testing.T) {
 		{"UTF-16", "{\x00\"\x00\n\x00\n", []int{-32700, -32700}},
 		{"brackets without end", strings.Repeat("[", 1_000_000) + "\n", []int{-32700}},
 		{"nested too deep", deep(200_000) + "\n", []int{-32700}},
-		{"nested deep in arguments", `{"jsonrpc":"2.0","id":"deep","method":"tools/call","params":{"name":"list_jobs","arguments":{"limit":` + deep(9000) + "}}}\n", []int{-32600}},
+		{"nested deep in arguments", `{"jsonrpc":"2.0","id":"deep","method":"tools/call","params":{"name":"list_jobs","arguments":{"limit":` + deep(9000) + "}}}\n", []int{-32602}},
 		{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n", []int{-32600}},
 		{"an empty batch", "[]\n", []int{-32600}},
 		{"a string", `"hello"` + "\n", []int{-32600}},
