@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"asyncrepl/internal/test/must"
 )
 
 // impossible holds moves that no job can make, by a job that has begun.
@@ -120,10 +122,7 @@ var crashes = map[string]struct {
 func TestPanicsAreNotRecovered(t *testing.T) {
 	const variable = "JOBS_TEST_CRASH"
 	if name := os.Getenv(variable); name != "" {
-		j, err := NewRegistry(Config{}).Start(Spec{}, crashes[name].run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(NewRegistry(Config{}).Start(Spec{}, crashes[name].run))(t)
 		<-j.Done()
 		return
 	}

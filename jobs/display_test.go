@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 func lineOf(n int) string { return fmt.Sprintf("[%d]", n) }
@@ -153,9 +154,7 @@ func TestDisplayIsThereOnceItsLineIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cursor, seen := int64(0), 0; seen < most; {
-		if err := j.Log().Wait(t.Context(), cursor); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Log().Wait(t.Context(), cursor))
 		c := j.Log().Read(cursor, 1000)
 		for _, s := range c.Spans {
 			if s.Stream == output.Display {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // answer takes input as an answer to the open question.
@@ -66,15 +67,11 @@ func TestAnsweredQuestionIsGoneAfterSend(t *testing.T) {
 		p.port.SetInput(answer(p.port))
 		for _, prompt := range []string{"one", "two"} {
 			go func() { pass(time.Minute); p.port.SetWaiting(Question{Prompt: prompt}) }() // ends with the question
-			if err := p.Await(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Await(t.Context()))
 			if i := p.Record(); i.Question == nil || i.Question.Prompt != prompt {
 				t.Fatalf("got %+v, want the question %q", i.Question, prompt)
 			}
-			if _, err := p.Send(t.Context(), Input{Text: "y"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Send(t.Context(), Input{Text: "y"}))(t)
 			if i := p.Record(); i.Question != nil {
 				t.Fatalf("question %q is still open", i.Question.Prompt)
 			}
@@ -171,9 +168,7 @@ func TestAwaitServing(t *testing.T) {
 			}
 		}()
 		begin := time.Now()
-		if err := p.AwaitServing(t.Context(), quiet, quiet); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.AwaitServing(t.Context(), quiet, quiet))
 		if got, want := time.Since(begin), time.Second+10*quiet/2+quiet; got != want {
 			t.Errorf("the wait ended after %v, want %v", got, want)
 		}

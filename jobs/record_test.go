@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -68,24 +69,17 @@ func TestRecordKeepsUnknownFields(t *testing.T) {
 	const newer = `{"version":2,"id":"ID","kind":"shell","title":"make","host":{"name":"b","ports":[1]},
 		"status":"failed","receipt":{"end":"exited","exit_code":1,"rusage":{"user":1.5}},"created":"2026-11-24T08:00:00Z","output":{"cursor":0,"final":0}}`
 	var record jobs.Record
-	if err := json.Unmarshal([]byte(newer), &record); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(newer), &record))
 	if record.Version != 2 || record.Receipt.Code != 1 || record.Kind != jobs.Shell {
 		t.Errorf("%+v", record)
 	}
 	record.Receipt.Notes = []string{"n"}
-	b, err := json.Marshal(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(record))(t)
 	var got, want map[string]any
 	if err := json.Unmarshal(b, &got); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	if err := json.Unmarshal([]byte(newer), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(newer), &want))
 	want["receipt"].(map[string]any)["notes"] = []any{"n"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -20,6 +20,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/pythontest"
 	"asyncrepl/jobs"
@@ -47,10 +48,7 @@ type setup struct {
 // machine's Python, and its shell.
 func config(t testing.TB) setup {
 	t.Helper()
-	shell, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shell := must.Get(exec.LookPath("sh"))(t)
 	return setup{Env: os.Environ(), Config: engine.Config{
 		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: shell,
 		Python: pythontest.Bare(t, pythontest.Real(t)), StateDir: filepath.Join(t.TempDir(), "state"),
@@ -67,10 +65,7 @@ type bench struct {
 
 func newBench(t testing.TB, c setup) *bench {
 	t.Helper()
-	e, err := engine.New(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(engine.New(c.Config))(t)
 	t.Cleanup(e.Close)
 	return &bench{e, t, c.Env}
 }
@@ -112,14 +107,8 @@ func TestMaxSessions(t *testing.T) {
 	if _, _, err := b.Open(sc, "c"); err == nil || !strings.Contains(err.Error(), "REPL_MAX_SESSIONS") {
 		t.Errorf("a third session: %v", err)
 	}
-	s, err := b.Session("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := s.Restart(jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Session("a"))(t)
+	wait := must.Get(s.Restart(jobs.Agent, "test"))(t)
 	if end, err := wait(t.Context()); !end.Had || end.Survivors != nil || end.Note != "" || err != nil {
 		t.Errorf("restart: %+v, %v", end, err)
 	}

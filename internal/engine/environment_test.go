@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -55,9 +56,7 @@ func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
 	c.Shell = bash
 	write := func(name, text string) string {
 		path := filepath.Join(c.Workspace, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	theirs, ours := write("theirs", "echo of the person"), write("ours", "echo of the call")

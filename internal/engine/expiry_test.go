@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -89,8 +90,6 @@ func TestSessionsInUseAreKept(t *testing.T) {
 	if list[1].Idle < unused {
 		t.Errorf("a session whose last job ended %v ago is idle for %v", unused, list[1].Idle)
 	}
-	if _, err := running.Send(context.Background(), jobs.Input{Text: "x", Line: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(running.Send(context.Background(), jobs.Input{Text: "x", Line: true}))(t)
 	expired(t, b, "busy")
 }

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -154,10 +155,7 @@ func TestEngineKnowsASessionByItsInterface(t *testing.T) {
 	if _, _, err := b.Branch(t.Context(), "lab", "twig"); err != nil {
 		t.Fatal(err)
 	}
-	twig, err := b.Session("twig")
-	if err != nil {
-		t.Fatal(err)
-	}
+	twig := must.Get(b.Session("twig"))(t)
 	if v, err := twig.Variables(t.Context(), ""); err != nil || len(v.Vars) != 1 || v.Vars[0].Name != "x" {
 		t.Errorf("the branch has %+v, %v", v, err)
 	}
@@ -246,9 +244,7 @@ func TestEndOfATenantDelaysNoOther(t *testing.T) {
 	all := tenants(t, c)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for i, name := range []string{"leaves", "stays"} {
-		if _, err := all.Tenant(name, dirs[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(all.Tenant(name, dirs[i]))(t)
 	}
 	all.Keep([]string{"stays"})
 	closed(t, "the end of the tenant", ending)
@@ -278,9 +274,7 @@ func TestTenantsEndSideBySide(t *testing.T) {
 		<-all
 	}}))
 	for i := range many {
-		if _, err := ts.Tenant(fmt.Sprint("t", i), t.TempDir()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ts.Tenant(fmt.Sprint("t", i), t.TempDir()))(t)
 	}
 	done := make(chan struct{})
 	go func() { // owned by the test, which waits for it

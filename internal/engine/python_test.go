@@ -13,6 +13,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/cgroup"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -86,10 +87,7 @@ func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
 func TestSessionOnAnInterpreter(t *testing.T) {
 	t.Parallel()
 	c := config(t)
-	python, err := filepath.EvalSymlinks(c.Python) // not that of an environment
-	if err != nil {
-		t.Fatal(err)
-	}
+	python := must.Get(filepath.EvalSymlinks(c.Python))(t) // not that of an environment
 	c.Python = ""
 	b := newBench(t, c)
 	sc := b.Scope()

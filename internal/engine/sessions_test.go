@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -67,9 +68,7 @@ print(subprocess.run(["sh", "-c", "pwd; echo $MINE"], capture_output=True, text=
 	if got, want := jobstest.Output(j), c.Workspace+"\nserver's\n"; got != want {
 		t.Errorf("a command prints %q, want %q", got, want)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	restart(t, b, sc, "lab")
 	lost := b.python(sc, "lab", "1")
 	if got := jobstest.End(t, lost).Receipt.Text(); !strings.Contains(got, dir) || !strings.Contains(got, "the cwd of a new session") {
@@ -80,17 +79,9 @@ print(subprocess.run(["sh", "-c", "pwd; echo $MINE"], capture_output=True, text=
 // restart restarts a session's Python and waits for that.
 func restart(t *testing.T, b *bench, sc engine.Scope, name string) {
 	t.Helper()
-	s, err := b.Session(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait, err := s.Restart(jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(b.Session(name))(t)
+	wait := must.Get(s.Restart(jobs.Agent, "test"))(t)
+	must.Get(wait(t.Context()))(t)
 }
 
 // What a session starts finds the programs of the session's Python first, even if the session sets
@@ -158,9 +149,7 @@ func TestDeadSessionsAreListed(t *testing.T) {
 	j := b.python(sc, "lab", "import os\nx = 1\nprint(f'pid {os.getpid()}.')")
 	pid := pids(t, j, 1)[0]
 	jobstest.End(t, j)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	if loss := expired(t, b, "lab"); !slices.Equal(loss.Names, []string{"os", "x"}) {
 		t.Errorf("lost: %v", loss)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -30,10 +31,7 @@ func tenants(t testing.TB, c setup) *engine.Tenants {
 // this process.
 func tenant(t testing.TB, all *engine.Tenants, name, dir string) (*bench, engine.Scope) {
 	t.Helper()
-	e, err := all.Tenant(name, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(all.Tenant(name, dir))(t)
 	b := &bench{e, t, os.Environ()}
 	return b, b.Scope()
 }
@@ -90,9 +88,7 @@ func TestATenantInTheServersWorkspace(t *testing.T) {
 func TestTenantsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	work := t.TempDir()
 	all := tenants(t, config(t))
 	c := config(t)
@@ -157,9 +153,7 @@ func TestReady(t *testing.T) {
 		t.Errorf("with as many jobs as are allowed: %v", err)
 	}
 	_, sc = tenant(t, gone, "alice", filepath.Join(t.TempDir(), "alice"))
-	if err := os.Remove(sc.Workspace); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(sc.Workspace))
 	if err := gone.Ready(); err == nil || !strings.Contains(err.Error(), sc.Workspace) {
 		t.Errorf("without the workspace: %v", err)
 	}

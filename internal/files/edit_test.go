@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 func TestEdit(t *testing.T) {
@@ -56,9 +58,7 @@ func TestEditOfALargeFile(t *testing.T) {
 	if _, err := d.Edit("file", "x", "y", 1); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("10 GiB: %v", err)
 	}
-	if err := os.Truncate(file, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(file, 1))
 	if _, err := d.Edit("file", "x", strings.Repeat("y", EditMax+1), 1); !errors.Is(err, ErrTooLarge) || content(t, file) != "x" {
 		t.Errorf("more than the limit: %v", err)
 	}

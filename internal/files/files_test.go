@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // workspace returns a directory for a test, with a secret beside it.
@@ -21,9 +23,7 @@ func workspace(t testing.TB) (d *Dir, path string) {
 	path = filepath.Join(base, "workspace")
 	outside := filepath.Join(base, "outside")
 	for _, dir := range []string{path, outside, filepath.Join(path, "sub")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 	}
 	put(t, filepath.Join(outside, "secret"), "secret", 0o644)
 	return new(Store).Dir(path), path
@@ -31,27 +31,18 @@ func workspace(t testing.TB) (d *Dir, path string) {
 
 func put(t testing.TB, path, content string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), mode))
+	must.Do(t, os.Chmod(path, mode))
 }
 
 func link(t testing.TB, to, path string) {
 	t.Helper()
-	if err := os.Symlink(to, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(to, path))
 }
 
 func content(t testing.TB, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	return string(b)
 }
 
@@ -88,13 +79,8 @@ func TestPathsThatAreRefused(t *testing.T) {
 	link(t, "sub/../../outside/secret", filepath.Join(path, "winding"))
 	link(t, "loop", filepath.Join(path, "loop"))
 	put(t, filepath.Join(path, "file"), "secret", 0o644)
-	if err := syscall.Mkfifo(filepath.Join(path, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("unix", filepath.Join(path, "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(path, "fifo"), 0o644))
+	listener := must.Get(net.Listen("unix", filepath.Join(path, "socket")))(t)
 	defer listener.Close()
 	all := slices.Collect(func(yield func(string) bool) {
 		for way := range access {
@@ -182,16 +168,12 @@ func TestWriteKeepsTheMode(t *testing.T) {
 	d, path := workspace(t)
 	file := filepath.Join(path, "file")
 	put(t, file, "old", 0o751)
-	if err := write(d, "file", "new"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(d, "file", "new"))
 	fi, err := os.Stat(file)
 	if err != nil || fi.Mode() != 0o751 || content(t, file) != "new" {
 		t.Errorf("%v, %v, %q", fi.Mode(), err, content(t, file))
 	}
-	if _, err := d.Edit("file", "new", "edited", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.Edit("file", "new", "edited", 1))(t)
 	if fi, err = os.Stat(file); err != nil || fi.Mode() != 0o751 || content(t, file) != "edited" {
 		t.Errorf("%v, %v, %q", fi.Mode(), err, content(t, file))
 	}
@@ -323,10 +305,7 @@ func TestVersionsChange(t *testing.T) {
 	d, path := workspace(t)
 	seen := map[string]bool{}
 	version := func(how string) {
-		f, err := d.Open("file")
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(d.Open("file"))(t)
 		defer f.Close()
 		if v := Version(f.Info); seen[v] {
 			t.Errorf("%s: the version %s again", how, v)
@@ -335,10 +314,7 @@ func TestVersionsChange(t *testing.T) {
 		}
 	}
 	for range 3 {
-		w, err := d.Write("file", Write{Content: strings.NewReader("same"), Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(d.Write("file", Write{Content: strings.NewReader("same"), Limit: 10}))(t)
 		version("written")
 		if !seen[Version(w.Info)] {
 			t.Errorf("Write returns another version than Open: %s", Version(w.Info))

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // A workspace that is kept stays the directory that was opened, whatever is put in its place. It works
@@ -17,14 +19,10 @@ func TestKeptWorkspace(t *testing.T) {
 		"a link to another": func(t *testing.T, path, other string) { link(t, other, path) },
 		"a relative link":   func(t *testing.T, path, other string) { link(t, filepath.Base(other), path) },
 		"another directory": func(t *testing.T, path, other string) {
-			if err := os.Rename(other, path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(other, path))
 		},
 		"a new directory": func(t *testing.T, path, _ string) {
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(path, 0o700))
 		},
 		"nothing": func(*testing.T, string, string) {},
 	} {
@@ -33,22 +31,16 @@ func TestKeptWorkspace(t *testing.T) {
 			base := t.TempDir()
 			path, other, away := filepath.Join(base, "alice"), filepath.Join(base, "bob"), filepath.Join(base, "away")
 			for _, dir := range []string{path, other} {
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Mkdir(dir, 0o700))
 				put(t, filepath.Join(dir, "f"), filepath.Base(dir), 0o600)
 			}
 			var s Store
 			keep := func(again bool) {
 				t.Helper()
-				if err := s.Keep(path, again); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Keep(path, again))
 			}
 			keep(false)
-			if err := os.Rename(path, away); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(path, away))
 			replace(t, path, other)
 			s.Keep(path, false) // each new connection does so
 			before := snapshot(t, base)
@@ -78,13 +70,9 @@ func TestKeptWorkspace(t *testing.T) {
 				if err := write(d, "new", "x"); err != nil {
 					t.Errorf("opened again: %v", err)
 				}
-				if err := os.Rename(path, filepath.Join(base, "second")); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Rename(path, filepath.Join(base, "second")))
 			}
-			if err := os.Rename(away, path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(away, path))
 			keep(true)
 			if part, err := d.Read("f", 0, 100); err != nil || string(part.Data) != "alice" {
 				t.Errorf("put back: %v, %v", part, err)
@@ -97,15 +85,11 @@ func TestKeptWorkspace(t *testing.T) {
 func TestWorkspaceThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	d, path := workspace(t)
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".old"))
 	if err := write(d, "f", "x"); err == nil || !strings.Contains(err.Error(), "opening the workspace: there is no such file or directory") {
 		t.Errorf("without it: %v", err)
 	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path, 0o700))
 	if err := write(d, "f", "x"); err != nil {
 		t.Error(err)
 	}

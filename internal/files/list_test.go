@@ -10,23 +10,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 func TestList(t *testing.T) {
 	d, path := workspace(t)
 	for _, dir := range []string{"sub/deep/deeper", "empty"} {
-		if err := os.MkdirAll(filepath.Join(path, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(path, dir), 0o755))
 	}
 	for _, file := range []string{"b", "a", "sub/c", "sub/deep/d", "sub/deep/deeper/e", "odd\n\x1bname"} {
 		put(t, filepath.Join(path, file), "x", 0o644)
 	}
 	link(t, "sub/c", filepath.Join(path, "link"))
 	link(t, "../outside", filepath.Join(path, "out"))
-	if err := syscall.Mkfifo(filepath.Join(path, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(path, "fifo"), 0o644))
 	all := Listing{Depth: 1, Files: true, Dirs: true, Chars: 1000}
 	for name, tt := range map[string]struct {
 		path string
@@ -89,9 +87,7 @@ func TestListEndsAtItsBound(t *testing.T) {
 	d, path := workspace(t)
 	for i := range 3 {
 		dir := filepath.Join(path, fmt.Sprint("dir", i))
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 		for j := range 20 {
 			put(t, filepath.Join(dir, fmt.Sprint(j)), "", 0o644)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/output/outputtest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 )
 
@@ -105,10 +106,7 @@ func TestDiscardGivesSpaceBackToTheDisk(t *testing.T) {
 	m := sharing(t, 0, 0)
 	blocks := func() int64 {
 		f, _ := m.File()
-		info, err := f.(interface{ Stat() (fs.FileInfo, error) }).Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(f.(interface{ Stat() (fs.FileInfo, error) }).Stat())(t)
 		return info.Sys().(*syscall.Stat_t).Blocks * 512
 	}
 	a, b := m.New(), m.New()

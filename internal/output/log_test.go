@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/output/outputtest"
+	"asyncrepl/internal/test/must"
 )
 
 // onDisk returns a log on a real disk, and its directory.
@@ -42,10 +43,7 @@ func TestDiskIsUsedOnlyForMoreThanASegment(t *testing.T) {
 	}
 	l.Write(output.TTY, []byte("x"))
 	l.Flushed()
-	info, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(dir))(t)
 	if got := info.Mode().Perm(); got != 0o700 {
 		t.Errorf("mode of the directory: %o", got)
 	}

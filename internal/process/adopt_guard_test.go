@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -24,10 +25,7 @@ func untied(t *testing.T, o *Owner, other *job, pty *tty.PTY) procfs.Process {
 			`exec 3>&1; (env -i setsid bash -c 'exec <>%s >&0 2>&1; echo pid=$$. >&3; exec 3>&-; read x; exit 7' &); read x`, pty.Slave().Name()))
 		j.says(t, ".")
 		_, number, _ := strings.Cut(j.output(), "pid=")
-		pid, err := strconv.Atoi(number[:strings.Index(number, ".")])
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(number[:strings.Index(number, ".")]))(t)
 		s, ok := inspect(pid)
 		if !ok {
 			t.Fatal("the orphan has ended")
@@ -46,10 +44,7 @@ func TestGuardOfAnotherOwnerSparesTheAdopted(t *testing.T) {
 	for _, when := range []string{"before", "after"} {
 		t.Run(when+" the other's end", func(t *testing.T) {
 			o := newOwner(t)
-			another, err := NewOwner(guarded())
-			if err != nil {
-				t.Fatal(err)
-			}
+			another := must.Get(NewOwner(guarded()))(t)
 			t.Cleanup(another.Shutdown)
 			other := onTTY(t, another, "other", "read x")
 			pty := newPTY(t)

@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -28,10 +29,7 @@ func forked(t *testing.T, o *Owner, pty *tty.PTY, rest string) (j *job, orphan p
 	j = onTTY(t, o, "parent", script)
 	j.says(t, ".")
 	_, number, _ := strings.Cut(j.output(), "pid=")
-	pid, err := strconv.Atoi(number[:strings.Index(number, ".")])
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := must.Get(strconv.Atoi(number[:strings.Index(number, ".")]))(t)
 	s, ok := inspect(pid)
 	if !ok {
 		t.Fatal("the orphan has ended")
@@ -42,10 +40,7 @@ func forked(t *testing.T, o *Owner, pty *tty.PTY, rest string) (j *job, orphan p
 
 func newPTY(t *testing.T) *tty.PTY {
 	t.Helper()
-	pty, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pty := must.Get(tty.Open(24, 80))(t)
 	t.Cleanup(pty.Close)
 	return pty
 }
@@ -53,10 +48,7 @@ func newPTY(t *testing.T) *tty.PTY {
 // adopt adopts a process, whose output it reads.
 func adopt(t *testing.T, o *Owner, p procfs.Process, pty *tty.PTY) *job {
 	t.Helper()
-	h, err := o.Adopt(p.PID, Spec{TTY: pty, Mark: "branch"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(o.Adopt(p.PID, Spec{TTY: pty, Mark: "branch"}))(t)
 	j := &job{Handle: h, pty: pty}
 	j.pump = pump.Shared(pty.Master(), j.write)
 	t.Cleanup(func() {
@@ -68,9 +60,7 @@ func adopt(t *testing.T, o *Owner, p procfs.Process, pty *tty.PTY) *job {
 
 func say(t *testing.T, pty *tty.PTY, s string) {
 	t.Helper()
-	if _, err := pty.Master().WriteString(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pty.Master().WriteString(s))(t)
 }
 
 func TestAdoptedOrphanHasItsTrueExit(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 
 	"golang.org/x/sys/unix"
@@ -21,14 +22,10 @@ import (
 func limit(t *testing.T, n uint64) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	low := before
 	low.Cur = n
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low))
 	return func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			t.Error(err)
@@ -60,13 +57,10 @@ func TestStartWithTheHighestDescriptor(t *testing.T) {
 	o := newOwner(t)
 	const highest = 1000
 	defer limit(t, highest+1)()
-	fd, err := unix.FcntlInt(o.null.Fd(), unix.F_DUPFD_CLOEXEC, highest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.FcntlInt(o.null.Fd(), unix.F_DUPFD_CLOEXEC, highest))(t)
 	f := os.NewFile(uintptr(fd), "highest")
 	defer f.Close()
-	_, err = o.Start(Spec{Argv: []string{"/bin/true"}, Files: []*os.File{nil, f, nil}})
+	_, err := o.Start(Spec{Argv: []string{"/bin/true"}, Files: []*os.File{nil, f, nil}})
 	if !errors.Is(err, syscall.EMFILE) {
 		t.Errorf("got %v, want %v", err, syscall.EMFILE)
 	}

@@ -22,6 +22,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/child"
 	"asyncrepl/internal/process/guard"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -110,10 +111,7 @@ func ignoring(pid int) bool {
 }
 
 func newGuardedOwner(t *testing.T) *Owner {
-	o, err := NewOwner(guarded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(NewOwner(guarded()))(t)
 	t.Cleanup(o.Shutdown)
 	return o
 }
@@ -127,16 +125,12 @@ func TestStartReplacesTheGuard(t *testing.T) {
 	grown(t, tag, 1)
 	for i := range 20 {
 		dead := o.guard.pid()
-		if err := syscall.Kill(dead, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(dead, syscall.SIGKILL))
 		polltest.Until(t, "its death", func() bool { e, ok := inspect(dead); return !ok || e.Ended() })
 		if i == 0 { // its end is noticed, and it is not replaced for that
 			polltest.Until(t, "the notice", func() bool { return o.guard.pid() == 0 })
 		}
-		if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(o.Start(Spec{Argv: []string{"true"}, Env: testEnv}))(t)
 		if pid := o.guard.pid(); pid == 0 || pid == dead {
 			t.Fatalf("guard %d after %d", pid, dead)
 		}
@@ -155,16 +149,12 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 	j := onPipe(t, o, "job", "sleep 1000")
 	for range 2 {
 		polltest.Until(t, "the guard to be up", func() bool { return ignoring(o.guard.pid()) })
-		if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(o.guard.pid(), syscall.SIGSTOP))
 		polltest.Until(t, "it to stop", stopped)
 		onPipe(t, o, "other", "true")
 		polltest.Until(t, "it to be continued", func() bool { return !stopped() })
 	}
-	if err := syscall.Kill(o.guard.pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(o.guard.pid(), syscall.SIGSTOP))
 	polltest.Until(t, "it to stop", stopped)
 	o.guard.close(false)
 	if got := ends(t, j.Handle); got.Signal != syscall.SIGKILL {
@@ -178,9 +168,7 @@ func TestStuckGuardIsReplaced(t *testing.T) {
 	o := newGuardedOwner(t)
 	j := onPipe(t, o, "job", "sleep 1000")
 	old := o.guard.pid()
-	if err := syscall.Kill(old, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(old, syscall.SIGSTOP))
 	o.guard.mu.Lock()
 	o.guard.limit = 50 * time.Millisecond
 	o.guard.mu.Unlock()
@@ -199,15 +187,9 @@ func TestStuckGuardIsReplaced(t *testing.T) {
 }
 
 func TestStartWithoutAGuard(t *testing.T) {
-	o, err := NewOwner(Config{Guard: []string{"/no/such/guard"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(NewOwner(Config{Guard: []string{"/no/such/guard"}}))(t)
 	defer o.Shutdown()
-	h, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(o.Start(Spec{Argv: []string{"true"}, Env: testEnv}))(t)
 	if got := ends(t, h); got != (Exit{}) {
 		t.Errorf("got %+v", got)
 	}

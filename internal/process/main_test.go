@@ -24,6 +24,7 @@ import (
 	"asyncrepl/internal/process/procset"
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -101,10 +102,7 @@ func guarded() Config { return Config{Guard: self("part-guard"), GuardEnv: os.En
 // newOwner returns an Owner without a guard, which most tests don't need.
 func newOwner(t testing.TB) *Owner {
 	t.Helper()
-	o, err := NewOwner(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(NewOwner(Config{}))(t)
 	t.Cleanup(o.Shutdown)
 	polltest.Until(t, "the orphans of earlier tests to be reaped", func() bool {
 		reaper.scan()
@@ -127,22 +125,22 @@ type job struct {
 	out []byte
 }
 
-// must returns ps and panics on an error, which only the tests of full tables expect.
-func must(ps []procfs.Process, err error) []procfs.Process {
+// listed returns ps and panics on an error, which only the tests of full tables expect.
+func listed(ps []procfs.Process, err error) []procfs.Process {
 	if err != nil {
 		panic(err)
 	}
 	return ps
 }
 
-func (j *job) Tree() []procfs.Process         { return must(j.Handle.Tree()) }
-func (j *job) Descendants() []procfs.Process  { return must(j.Handle.Descendants()) }
-func (j *job) Unattributed() []procfs.Process { return must(j.Handle.Unattributed()) }
+func (j *job) Tree() []procfs.Process         { return listed(j.Handle.Tree()) }
+func (j *job) Descendants() []procfs.Process  { return listed(j.Handle.Descendants()) }
+func (j *job) Unattributed() []procfs.Process { return listed(j.Handle.Unattributed()) }
 
 // Settle is the handle's and panics on an error.
 func (j *job) Settle() (hungUp, left []procfs.Process) {
 	hungUp, left, err := j.Handle.Settle()
-	return hungUp, must(left, err)
+	return hungUp, listed(left, err)
 }
 
 // Unattributed returns the living orphans that could belong to one of several jobs of o, with their
@@ -150,7 +148,7 @@ func (j *job) Settle() (hungUp, left []procfs.Process) {
 func (o *Owner) Unattributed() []procfs.Process {
 	reaper.scan()
 	es, err := walk(0, reaper.unattributed(func(p *orphan) bool { return slices.Contains(p.owners(), o) }))
-	return must(procset.Living(es), err)
+	return listed(procset.Living(es), err)
 }
 
 func (j *job) write(b []byte) {
@@ -170,21 +168,14 @@ func (j *job) output() string {
 // directory of its own: on a terminal, nohup writes a file.
 func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
-	pty, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pty := must.Get(tty.Open(24, 80))(t)
+	t.Cleanup(pty.Close)
 	j := &job{pty: pty}
-	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), TTY: pty, Mark: mark})
-	if err != nil {
-		pty.Close()
-		t.Fatal(err)
-	}
+	j.Handle = must.Get(o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), TTY: pty, Mark: mark}))(t)
 	j.pump = pump.Shared(pty.Master(), j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)
 		j.pump.Close()
-		pty.Close()
 	})
 	return j
 }

@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -139,18 +140,14 @@ func TestUnattributed(t *testing.T) {
 			if slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("attributed to a job: %v", j.Tree())
 			}
-			if _, err := j.pty.Master().WriteString("0\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(j.pty.Master().WriteString("0\n"))(t)
 			ends(t, j.Handle)
 			if len(tagged(tag)) != 1 {
 				t.Error("it has ended although a candidate still runs")
 			}
 			switch how {
 			case "the last ends":
-				if _, err := other.pty.Master().WriteString("0\n"); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(other.pty.Master().WriteString("0\n"))(t)
 			case "the last is cancelled":
 				other.Stop(Ladder{})
 			default:
@@ -212,17 +209,13 @@ func ignoresAll(tag string) string {
 
 func open(t testing.TB, gate string) {
 	t.Helper()
-	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, []byte("\n"), 0))
 }
 
 func finish(t testing.TB, jobs ...*job) {
 	t.Helper()
 	for _, j := range jobs {
-		if _, err := j.pty.Master().WriteString("\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(j.pty.Master().WriteString("\n"))(t)
 		ends(t, j.Handle)
 	}
 }
@@ -317,9 +310,7 @@ func TestDescendantsOfNoJob(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
 	script, gate := below(t.TempDir(), "setsid -f sleep "+tag+"; exec sleep 1000")
-	if err := exec.Command("bash", "-c", script).Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, exec.Command("bash", "-c", script).Run())
 	polltest.Until(t, "the foreign orphan", func() bool { return programs(o.Census().Orphans) == "bash" })
 	foreign := o.Census().Orphans[0]
 	defer foreign.Signal(syscall.SIGKILL)

@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 
 	"github.com/creack/pty"
 )
@@ -35,10 +36,7 @@ func TestExitStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.script, func(t *testing.T) {
-			h, err := o.Start(Spec{Argv: []string{"bash", "-c", tt.script}, Env: testEnv})
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must.Get(o.Start(Spec{Argv: []string{"bash", "-c", tt.script}, Env: testEnv}))(t)
 			if got := ends(t, h); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
@@ -114,13 +112,8 @@ func TestStartErrorsNameTheCause(t *testing.T) {
 	o := newOwner(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	pty, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
+	pty := must.Get(tty.Open(24, 80))(t)
 	defer pty.Close()
 	tests := []struct {
 		name string
@@ -166,9 +159,7 @@ func TestTerminalIsControlling(t *testing.T) {
 	print("size", *os.get_terminal_size(0), flush=True)
 	while True: time.sleep(0.01)'`) // a signal just before a sleep is handled after it
 	j.says(t, "size 80 24\n")
-	if err := pty.Setsize(j.pty.Slave(), &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pty.Setsize(j.pty.Slave(), &pty.Winsize{Rows: 30, Cols: 100}))
 	j.says(t, "resized 100 30\n")
 	if got := ends(t, j.Handle); got.Code != 3 {
 		t.Errorf("got %+v, want exit 3", got)
@@ -186,9 +177,7 @@ func TestInterruptReachesTheForeground(t *testing.T) {
 	except KeyboardInterrupt: raise SystemExit(9)
 	'; echo continued $?; read`)
 		j.says(t, "in the foreground\n")
-		if err := j.Interrupt(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Interrupt())
 		j.says(t, "continued 9\n")
 		if strings.Contains(j.output(), "too") {
 			t.Errorf("the signal reached others: %q", j.output())
@@ -198,9 +187,7 @@ func TestInterruptReachesTheForeground(t *testing.T) {
 		tag := tag()
 		j := onPipe(t, o, "job", `trap 'echo caught; exit 4' INT; sleep `+tag+` & wait`)
 		grown(t, tag, 1)
-		if err := j.Interrupt(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Interrupt())
 		if got := ends(t, j.Handle); got.Code != 4 {
 			t.Errorf("got %+v, want exit 4", got)
 		}
@@ -238,10 +225,7 @@ func partDefaults([]string) int {
 }
 
 func threadCount(t *testing.T) int {
-	tids, err := procfs.Threads(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tids := must.Get(procfs.Threads(os.Getpid()))(t)
 	return len(tids)
 }
 
@@ -250,9 +234,7 @@ func TestWaitTakesNoThread(t *testing.T) {
 	o := newOwner(t)
 	before := threadCount(t)
 	for range 100 {
-		if _, err := o.Start(Spec{Argv: []string{"sleep", "1000"}, Env: testEnv}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(o.Start(Spec{Argv: []string{"sleep", "1000"}, Env: testEnv}))(t)
 	}
 	if n := threadCount(t) - before; n > 20 {
 		t.Errorf("100 children take %d threads", n)

@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,9 +181,7 @@ func TestStopEndsBombs(t *testing.T) {
 for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
 limit = %d
 `, time.Now().Add(2*patience).Unix())
-			if err := os.WriteFile(file, []byte(head+body), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(head+body), 0o600))
 			o := newOwner(t)
 			onTTY(t, o, "other", "read")
 			tag := tag()
@@ -374,9 +373,7 @@ func TestLeaderExitsByItself(t *testing.T) {
 				end(o, j)
 			}()
 			j.says(t, "child 1") // by SIGHUP or SIGTERM
-			if err := os.WriteFile(done, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(done, nil, 0o600))
 			<-ended
 			j.pump.Drain()
 			if got := j.Exit(); got.Code != 6 || strings.Contains(j.output(), "hit") {

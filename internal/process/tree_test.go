@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/process/procset"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 )
@@ -49,13 +50,8 @@ func TestChildrenOfOtherCode(t *testing.T) {
 	o := newOwner(t)
 	j := onPipe(t, o, "job", `sleep 1000`)
 	cmd := exec.Command("sh", "-c", "read x; exit 9")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	reaper.scan()
 	stdin.Close()
 	polltest.Until(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
@@ -204,17 +200,12 @@ func TestDoomedGetMoreTime(t *testing.T) {
 func TestHungUpBeforeReaped(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
-	pty, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pty := must.Get(tty.Open(24, 80))(t)
 	defer pty.Close()
 	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), treeGone: make(chan struct{})}
 	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
 	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`
-	if err := reaper.launch(nil, "/bin/bash", []string{"bash", "-c", script}, attr, h.enter); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reaper.launch(nil, "/bin/bash", []string{"bash", "-c", script}, attr, h.enter))
 	polltest.Until(t, "the hung up process to be reaped", func() bool {
 		reaper.scan()
 		reaper.mu.Lock()

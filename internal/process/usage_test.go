@@ -9,6 +9,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -46,10 +47,7 @@ func TestCensusNamesUnattributedOrphans(t *testing.T) {
 // An Owner counts and names no process that is or can be another's.
 func TestOwnersSeeNothingOfAnother(t *testing.T) {
 	mine := newOwner(t)
-	theirs, err := NewOwner(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := must.Get(NewOwner(Config{}))(t)
 	t.Cleanup(theirs.Shutdown)
 	a := onTTY(t, mine, "mine", "read x")
 	b, _, tag := escapes(t, theirs, "theirs")
@@ -71,10 +69,7 @@ func TestOwnersSeeNothingOfAnother(t *testing.T) {
 
 func TestBusiestIsInTheTree(t *testing.T) {
 	o := newOwner(t)
-	h, err := o.Start(Spec{Argv: []string{"bash", "-c", "bash -c 'while :; do :; done' & wait"}, Env: []string{"PATH=/usr/bin:/bin"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(o.Start(Spec{Argv: []string{"bash", "-c", "bash -c 'while :; do :; done' & wait"}, Env: []string{"PATH=/usr/bin:/bin"}}))(t)
 	defer h.Stop(Ladder{From: ladder.Kill})
 	for { // the leader itself is the busiest while it starts
 		p, percent, err := h.Busiest()

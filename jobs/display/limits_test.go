@@ -5,21 +5,17 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // A worker that kept lower limits would leave out what the notes of the server promise. One that
 // kept higher ones would send what the server leaves out.
 func TestWorkerKeepsTheSameLimits(t *testing.T) {
-	source, err := os.ReadFile("../../pyrepl/worker/views.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("../../pyrepl/worker/views.py"))(t)
 	worker := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^([A-Z]+) = (\d+)(?: << (\d+))? `).FindAllSubmatch(source, -1) {
-		n, err := strconv.Atoi(string(m[2]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(string(m[2])))(t)
 		shift, _ := strconv.Atoi(string(m[3])) // 0 if there is none
 		worker[string(m[1])] = n << shift
 	}

@@ -3,6 +3,8 @@ package display
 import (
 	"encoding/hex"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // heads are the first bytes of pictures of 321 by 123 pixels, as other programs have written them.
@@ -15,10 +17,7 @@ var heads = map[string]string{
 
 func TestSizeIsThatOfTheHeader(t *testing.T) {
 	for name, text := range heads {
-		head, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := must.Get(hex.DecodeString(text))(t)
 		f := Form{MIME: Kind(head), Data: head}
 		if kind := f.MIME; kind != name[:len(kind)] || kind == "" {
 			t.Errorf("%s: the kind is %q", name, kind)
@@ -39,10 +38,7 @@ func TestSizeIsThatOfTheHeader(t *testing.T) {
 // A header that ends early or is of another picture has no size, and is read no further than it goes.
 func TestBrokenHeadersHaveNoSize(t *testing.T) {
 	for name, text := range heads {
-		head, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := must.Get(hex.DecodeString(text))(t)
 		least := map[string]int{"image/gif": 13, "image/webp, lossless": 25}[name]
 		if least == 0 {
 			least = 30

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/files"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -24,14 +25,9 @@ import (
 func raw(t *testing.T, url, text string, then func(net.Conn)) string {
 	t.Helper()
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	c, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", host))(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(c, text))(t)
 	then(c)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -68,9 +64,7 @@ func TestBrokenPutLeavesNothing(t *testing.T) {
 // A client that stops to send or to read is let go, and does no harm.
 func TestClientThatStops(t *testing.T) {
 	workspace := t.TempDir()
-	if err := os.WriteFile(filepath.Join(workspace, "f"), make([]byte, 64<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(workspace, "f"), make([]byte, 64<<20), 0o644))
 	served := make(chan struct{}, 1)
 	h := http.StripPrefix("/", &handler{new(files.Store).Dir(workspace), maxSize, 100 * time.Millisecond})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

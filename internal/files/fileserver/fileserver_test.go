@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/files"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs/jobstest"
 )
@@ -40,22 +41,13 @@ type request struct {
 // send returns the answer and its body.
 func (r request) send(t testing.TB) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), r.method, r.url, r.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), r.method, r.url, r.body))(t)
 	for i := 0; i < len(r.header); i += 2 {
 		req.Header.Set(r.header[i], r.header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	return res, string(body)
 }
 
@@ -194,20 +186,12 @@ func TestIfMatchLetsOneWin(t *testing.T) {
 func hostile(t *testing.T, workspace string) (outside string) {
 	t.Helper()
 	outside = filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(outside, []byte("classified"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(outside, []byte("classified"), 0o644))
 	for name, to := range map[string]string{"out": outside, "winding": "../../.." + outside} {
-		if err := os.Symlink(to, filepath.Join(workspace, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(workspace, name)))
 	}
-	if err := os.Mkdir(filepath.Join(workspace, "dir"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(workspace, "fifo"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(workspace, "dir"), 0o755))
+	must.Do(t, syscall.Mkfifo(filepath.Join(workspace, "fifo"), 0o644))
 	return outside
 }
 
@@ -287,9 +271,7 @@ func TestFileAppearsWhenItIsComplete(t *testing.T) {
 	body, send := io.Pipe()
 	answer := make(chan int)
 	go func() { answer <- request{http.MethodPut, url + "f", body, nil}.status(t) }() // awaited below
-	if _, err := send.Write([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(send.Write([]byte("new")))(t)
 	polltest.Until(t, "the file to be written", func() bool { return isWritten(t, workspace) })
 	if got := below(t, workspace); got != "f" && hasNamelessFiles(workspace) {
 		t.Errorf("in the middle there are %s, which a server that is killed would leave", got)
@@ -333,14 +315,8 @@ func TestFilesOverHTTP2(t *testing.T) {
 	defer s.Close()
 	text := strings.Repeat("0123456789", 500_000)
 	for _, r := range []request{sendUp(s.URL+"/f", text), fetch(s.URL + "/f"), sendUp(s.URL+"/f", text), fetch(s.URL + "/f")} {
-		req, err := http.NewRequestWithContext(t.Context(), r.method, r.url, r.body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := s.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), r.method, r.url, r.body))(t)
+		res := must.Get(s.Client().Do(req))(t)
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.ProtoMajor != 2 || res.StatusCode >= 300 || r.method == http.MethodGet && string(body) != text {

@@ -13,18 +13,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 // write makes a file, with the directories above it.
 func write(t *testing.T, parts ...string) {
 	t.Helper()
 	path := filepath.Join(parts...)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, []byte("text"), 0o600))
 }
 
 // all is Since without a bound of the time: a busy machine can stop a test for longer.
@@ -45,10 +43,7 @@ func later(t *testing.T, dir string) Moment {
 func knowsBirths(t *testing.T) bool {
 	dir := t.TempDir()
 	write(t, dir, "a")
-	fd, err := unix.Open(dir, unix.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Open(dir, unix.O_RDONLY, 0))(t)
 	defer unix.Close(fd)
 	born, _, err := times(fd, "a")
 	return err == nil && !born.IsZero()
@@ -104,9 +99,7 @@ func TestNoFileThatIsWrittenLaterIsMissed(t *testing.T) {
 		if got := all(dir, from); !slices.Contains(slices.Concat(got.New, got.Changed), name) && got.NewCount+got.ChangedCount <= maxNames {
 			t.Fatalf("%s is not in %+v", name, got)
 		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, name)))
 	}
 }
 
@@ -140,9 +133,7 @@ func TestFilesOfTheFutureAreNotOfTheJob(t *testing.T) {
 	write(t, dir, "old")
 	from := later(t, dir)
 	future := time.Now().Add(24 * time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, "old"), future, future); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(filepath.Join(dir, "old"), future, future))
 	want(t, all(dir, from), nil, nil)
 }
 
@@ -160,15 +151,10 @@ func TestDirectoriesThatCanNotBeRead(t *testing.T) {
 func TestDirectoryThatCanNotBeOpenedHidesNoOther(t *testing.T) {
 	dir := t.TempDir()
 	from := Now()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.OpenRoot(dir))(t)
 	long := strings.Repeat("x", 200)
 	for depth := len(dir); depth+2*len(long) < unix.PathMax; depth += len(long) + 1 {
-		if err := root.Mkdir(long, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, root.Mkdir(long, 0o700))
 		below, err := root.OpenRoot(long)
 		root.Close()
 		if err != nil {
@@ -178,13 +164,8 @@ func TestDirectoryThatCanNotBeOpenedHidesNoOther(t *testing.T) {
 	}
 	defer root.Close()
 	for _, name := range []string{long + long[:50], "beside"} { // the first is too long with the names above it
-		if err := root.Mkdir(name, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		f, err := root.Create(name + "/file")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, root.Mkdir(name, 0o700))
+		f := must.Get(root.Create(name + "/file"))(t)
 		f.Close()
 	}
 	if got := all(dir, from); got.NewCount+got.ChangedCount != 1 || !strings.HasSuffix(slices.Concat(got.New, got.Changed)[0], "/beside/file") {

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 // skipUnlessFine skips the test if the kernel or the file system of dir gives files no fine times.
 func skipUnlessFine(t *testing.T, dir string) {
 	t.Helper()
-	fd, err := unix.Open(dir, unix.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Open(dir, unix.O_RDONLY, 0))(t)
 	defer unix.Close(fd)
 	if !hasFineTimes(fd) {
 		t.Skip("no fine times in", dir)
@@ -38,9 +37,7 @@ func TestMomentsAreExact(t *testing.T) {
 	for i := range 50 {
 		before, after := fmt.Sprint("before", i), fmt.Sprint("after", i)
 		write(t, dir, before)
-		if _, err := os.Stat(filepath.Join(dir, before)); err != nil { // its next time is fine
-			t.Fatal(err)
-		}
+		must.Get(os.Stat(filepath.Join(dir, before)))(t) // its next time is fine
 		write(t, dir, before)
 		from := Now()
 		write(t, dir, after)

@@ -11,26 +11,25 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
 func TestClockStandsStillWhileAllSleep(t *testing.T) {
 	cmd := exec.Command("cat")
-	in := must[io.WriteCloser](t)(cmd.StdinPipe())
-	out := must[io.ReadCloser](t)(cmd.StdoutPipe())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer in.Close()
 	pid := cmd.Process.Pid
 	asleep := func() {
 		t.Helper()
-		polltest.Until(t, "cat to sleep", func() bool { return must[Stat](t)(Inspect(pid)).State == 'S' })
+		polltest.Until(t, "cat to sleep", func() bool { return must.Get(Inspect(pid))(t).State == 'S' })
 	}
 	asleep()
 	clock := clock{pid: pid}
-	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
+	thread := must.Get(NewThreadClock(pid, pid))(t)
 	both := map[string]func() (bool, error){"process": clock.ran, "thread": thread.Ran}
 	for _, ran := range both {
 		ran()
@@ -112,10 +111,7 @@ func TestClocksAddUp(t *testing.T) {
 	if c.Used()-used != c.known[0].last-own {
 		t.Errorf("used %v, and the only clock shows %v", c.Used()-used, c.known[0].last-own)
 	}
-	parent, err := CPUTime(os.Getppid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	parent := must.Get(CPUTime(os.Getppid()))(t)
 	used = c.Used()
 	if c.Follow(func() ([]int, error) { return []int{os.Getpid(), os.Getppid()}, nil }); c.Used()-used < parent {
 		t.Errorf("a process that had used %v adds %v", parent, c.Used()-used)

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // While another mount covers /proc, every reading fails and none says that a process is gone.
@@ -27,8 +29,8 @@ func TestCoveredProcIsNotGone(t *testing.T) {
 		return
 	}
 	pid := os.Getpid()
-	p := must[Stat](t)(Inspect(pid)).Process
-	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
+	p := must.Get(Inspect(pid))(t).Process
+	thread := must.Get(NewThreadClock(pid, pid))(t)
 	if err := syscall.Mount("none", "/proc", "tmpfs", 0, ""); err != nil {
 		t.Skipf("covering /proc: %v", err)
 	}

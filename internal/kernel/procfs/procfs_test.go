@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 // start starts bash with a script that ends when its input does, and returns once it has printed a
@@ -27,17 +29,9 @@ func start(t *testing.T, script string, env ...string) *exec.Cmd {
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -47,16 +41,6 @@ func start(t *testing.T, script string, env ...string) *exec.Cmd {
 		t.Fatalf("%s printed nothing: %v", script, err)
 	}
 	return cmd
-}
-
-func must[T any](t *testing.T) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }
 
 func TestParseStat(t *testing.T) {
@@ -101,14 +85,14 @@ func TestParseStat(t *testing.T) {
 func TestInspectShowsAProcess(t *testing.T) {
 	cmd := start(t, `echo; read x`)
 	pid := cmd.Process.Pid
-	s := must[Stat](t)(Inspect(pid))
+	s := must.Get(Inspect(pid))(t)
 	if s.PID != pid || s.Program != "bash" || s.Parent != os.Getpid() || s.Group != pid || s.Start == 0 || s.Threads != 1 || s.Memory == 0 {
 		t.Errorf("got %+v", s)
 	}
-	if thread := must[Stat](t)(InspectThread(pid, pid)); thread.Process != s.Process {
+	if thread := must.Get(InspectThread(pid, pid))(t); thread.Process != s.Process {
 		t.Errorf("the thread is %+v, the process %+v", thread.Process, s.Process)
 	}
-	all := must[[]Stat](t)(All())
+	all := must.Get(All())(t)
 	for _, want := range []int{1, os.Getpid(), pid} {
 		if !slices.ContainsFunc(all, func(s Stat) bool { return s.PID == want }) {
 			t.Errorf("%d is not among all processes", want)
@@ -125,11 +109,9 @@ def start(): print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
 for line in sys.stdin:
     threading.Thread(target=start).start()`)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in := must[io.WriteCloser](t)(cmd.StdinPipe())
-	out := bufio.NewScanner(must[io.ReadCloser](t)(cmd.StdoutPipe()))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := bufio.NewScanner(must.Get(cmd.StdoutPipe())(t))
+	must.Do(t, cmd.Start())
 	defer func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the children too
 		cmd.Wait()
@@ -140,9 +122,9 @@ for line in sys.stdin:
 		if !out.Scan() {
 			t.Fatal("no child was started")
 		}
-		started = append(started, must[int](t)(strconv.Atoi(out.Text())))
+		started = append(started, must.Get(strconv.Atoi(out.Text()))(t))
 		for range 20 {
-			listed := must[[]int](t)(Children(cmd.Process.Pid, 0))
+			listed := must.Get(Children(cmd.Process.Pid, 0))(t)
 			for _, pid := range started {
 				if !slices.Contains(listed, pid) {
 					t.Fatalf("child %d of %d is not among %v", pid, len(started), listed)
@@ -156,20 +138,20 @@ func TestChildrenAndThreads(t *testing.T) {
 	cmd := start(t, `sleep 1000 & sleep 1000 & echo; wait`)
 	pid := cmd.Process.Pid
 	for _, threads := range []int{0, 1} {
-		if got := must[[]int](t)(Children(pid, threads)); len(got) != 2 {
+		if got := must.Get(Children(pid, threads))(t); len(got) != 2 {
 			t.Errorf("children %v, want two", got)
 		}
 	}
-	if a, b := must[[]int](t)(childrenOf(pid)), must[[]int](t)(Children(pid, 1)); !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))) {
+	if a, b := must.Get(childrenOf(pid))(t), must.Get(Children(pid, 1))(t); !slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))) {
 		t.Errorf("among all processes the children are %v, by the kernel's list %v", a, b)
 	}
-	if got := must[[]int](t)(Threads(pid)); !slices.Equal(got, []int{pid}) {
+	if got := must.Get(Threads(pid))(t); !slices.Equal(got, []int{pid}) {
 		t.Errorf("threads %v of a process with one", got)
 	}
-	if got := must[[]int](t)(Threads(os.Getpid())); len(got) < 2 || !slices.Contains(got, os.Getpid()) {
+	if got := must.Get(Threads(os.Getpid()))(t); len(got) < 2 || !slices.Contains(got, os.Getpid()) {
 		t.Errorf("threads %v of a Go program", got)
 	}
-	own := must[[]int](t)(Children(os.Getpid(), 0)) // its first thread need not be the one that started it
+	own := must.Get(Children(os.Getpid(), 0))(t) // its first thread need not be the one that started it
 	if !slices.Contains(own, pid) {
 		t.Errorf("own children %v, want %d among them", own, pid)
 	}
@@ -189,20 +171,18 @@ func TestFilesHaveTheIdentityOfStat(t *testing.T) {
 	path := t.TempDir() + "/f"
 	cmd := start(t, `exec 7>"$FILE"; echo; read x`, "FILE="+path)
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		t.Fatal(err)
-	}
-	if got := must[[]FileID](t)(Files(cmd.Process.Pid)); !slices.Contains(got, Identify(&st)) {
+	must.Do(t, unix.Stat(path, &st))
+	if got := must.Get(Files(cmd.Process.Pid))(t); !slices.Contains(got, Identify(&st)) {
 		t.Errorf("files %v, want %v among them", got, Identify(&st))
 	}
-	if got := must[[]int](t)(Descriptors(cmd.Process.Pid, cmd.Process.Pid)); !slices.Contains(got, 7) {
+	if got := must.Get(Descriptors(cmd.Process.Pid, cmd.Process.Pid))(t); !slices.Contains(got, 7) {
 		t.Errorf("descriptors %v, want 7 among them", got)
 	}
 }
 
 func TestDisposition(t *testing.T) {
 	cmd := start(t, `trap "" TERM; trap : USR1; echo; while :; do read x || exit; done`)
-	s := must[Stat](t)(Inspect(cmd.Process.Pid))
+	s := must.Get(Inspect(cmd.Process.Pid))(t)
 	for sig, want := range map[syscall.Signal]Disposition{
 		syscall.SIGTERM: {Ignored: true}, syscall.SIGUSR1: {Caught: true}, syscall.SIGUSR2: {}, syscall.SIGXFSZ: {},
 	} {
@@ -211,7 +191,7 @@ func TestDisposition(t *testing.T) {
 		}
 	}
 	s.Signal(syscall.SIGSTOP)
-	for !must[Stat](t)(Inspect(s.PID)).Stopped() {
+	for !must.Get(Inspect(s.PID))(t).Stopped() {
 	}
 	s.Signal(syscall.SIGUSR1)
 	if got, err := s.Disposition(syscall.SIGUSR1); err != nil || got != (Disposition{Caught: true, Pending: true}) {
@@ -226,10 +206,10 @@ func TestDisposition(t *testing.T) {
 // A process is doomed if a signal that ends it is pending, unless it is stopped and can be saved.
 func TestDoomed(t *testing.T) {
 	cmd := start(t, `trap "" TERM; trap : USR1; echo; while :; do read x || exit; done`)
-	s := must[Stat](t)(Inspect(cmd.Process.Pid))
+	s := must.Get(Inspect(cmd.Process.Pid))(t)
 	s.Signal(syscall.SIGSTOP)
 	for !s.Stopped() {
-		s = must[Stat](t)(Inspect(s.PID))
+		s = must.Get(Inspect(s.PID))(t)
 	}
 	running := s
 	running.State = 'S' // the signals that a stopped process keeps are seen as those of a busy one
@@ -248,7 +228,7 @@ func TestDoomed(t *testing.T) {
 func TestCountFiles(t *testing.T) {
 	cmd := start(t, `exec 7</dev/null; echo; while :; do read x || exit; done`)
 	pid := cmd.Process.Pid
-	if got, want := CountFiles(pid), len(must[[]int](t)(Descriptors(pid, pid))); got != 0 && got != want {
+	if got, want := CountFiles(pid), len(must.Get(Descriptors(pid, pid))(t)); got != 0 && got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
 	if got := CountFiles(1 << 30); got != 0 {
@@ -258,7 +238,7 @@ func TestCountFiles(t *testing.T) {
 
 func TestSignalReachesOnlyThisProcess(t *testing.T) {
 	cmd := start(t, `trap 'exit 7' USR1; echo; while :; do read x || exit; done`)
-	p := must[Stat](t)(Inspect(cmd.Process.Pid)).Process
+	p := must.Get(Inspect(cmd.Process.Pid))(t).Process
 	other := p
 	other.Start++
 	if err := other.Signal(syscall.SIGKILL); err != ErrGone {
@@ -281,7 +261,7 @@ func TestGoneIsAnError(t *testing.T) {
 	cmd := start(t, `echo; read x`)
 	pid := cmd.Process.Pid
 	clock := clock{pid: pid}
-	thread := must[*ThreadClock](t)(NewThreadClock(pid, pid))
+	thread := must.Get(NewThreadClock(pid, pid))(t)
 	syscall.Kill(pid, syscall.SIGKILL)
 	cmd.Wait()
 	for name, ask := range map[string]func() error{

@@ -11,20 +11,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 // exhaust uses up all descriptors of this process until restore is called.
 func exhaust(t *testing.T) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	low := before
 	low.Cur = 256
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low))
 	var taken []int
 	take := func() {
 		for {
@@ -51,7 +49,7 @@ func exhaust(t *testing.T) (restore func()) {
 func TestReserveSeesWithAFullTable(t *testing.T) {
 	cmd := start(t, `sleep 1000 & echo; wait`, "MARK=x")
 	pid := cmd.Process.Pid
-	p := must[Stat](t)(Inspect(pid)).Process
+	p := must.Get(Inspect(pid))(t).Process
 	asks := map[string]func() error{
 		"Inspect":       func() error { _, err := Inspect(pid); return err },
 		"All":           func() error { _, err := All(); return err },
@@ -100,7 +98,7 @@ func TestReserveSeesWithAFullTable(t *testing.T) {
 	for _, failed := range failures(3, unix.EMFILE) {
 		t.Error("without the reserve: ", failed)
 	}
-	must[Stat](t)(Inspect(pid))
+	must.Get(Inspect(pid))(t)
 	if !reserve.full.Load() {
 		t.Error("a later read has not filled the reserve")
 	}

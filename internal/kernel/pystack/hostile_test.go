@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 	"unsafe"
+
+	"asyncrepl/internal/test/must"
 )
 
 var testProgram = Program{
@@ -32,10 +34,7 @@ func layoutsForTests(t testing.TB) (all []layout) {
 	}
 	for _, minor := range []int{13, 14, 15} {
 		for _, threaded := range []bool{false, true} {
-			l, err := readLayout(newView(offsets(minor, threaded)), base, minor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(readLayout(newView(offsets(minor, threaded)), base, minor))(t)
 			all = append(all, l)
 		}
 	}

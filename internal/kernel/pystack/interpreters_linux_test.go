@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/must"
 )
 
 // boot stands for the program of a worker: its functions are below and among those of the code that
@@ -90,23 +91,14 @@ type run struct {
 func (i interpreter) start(t testing.TB, code string) *run {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "code.py")
-	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(code), 0o600))
 	cmd := exec.Command(i.path, "-I", "-S", "-c", boot, file) // no packages: path files of some import much
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	r := &run{pystack.NewTarget(cmd.Process.Pid, i.version, program), file, cmd}
 	t.Cleanup(r.end)
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/must"
 )
 
 // tables prints the table of lines of each code object of two modules, its first line, and the
@@ -39,10 +40,7 @@ print(json.dumps({"minor": sys.version_info[1], "codes": out}))
 // The lines and the places of expressions are those that each Python reads in its own tables.
 func TestLinesAreThoseOfPython(t *testing.T) {
 	for _, python := range interpreters(t) {
-		text, err := exec.Command(python.path, "-I", "-S", "-c", tables).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(exec.Command(python.path, "-I", "-S", "-c", tables).Output())(t)
 		var said struct {
 			Minor int
 			Codes []struct {
@@ -52,15 +50,10 @@ func TestLinesAreThoseOfPython(t *testing.T) {
 				Spans [][5]int
 			}
 		}
-		if err := json.Unmarshal(text, &said); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &said))
 		n, spans := 0, 0
 		for _, c := range said.Codes {
-			table, err := hex.DecodeString(c.Table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := must.Get(hex.DecodeString(c.Table))(t)
 			for _, s := range c.Spans {
 				spans++
 				want := pystack.Span{Line: s[1], Column: s[2], EndLine: s[3], EndColumn: s[4]}

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -238,9 +239,7 @@ func TestMark(t *testing.T) {
 // A process that is no interpreter, or has ended, is an error.
 func TestNoLook(t *testing.T) {
 	sleep := exec.Command("sleep", "3600")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sleep.Start())
 	defer func() { sleep.Process.Kill(); sleep.Wait() }()
 	none := new(pystack.UnavailableError)
 	if _, err := pystack.NewTarget(sleep.Process.Pid, "3.12.1", program).Look(); !errors.As(err, &none) {

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -12,9 +13,7 @@ import (
 // goes from one generator to another.
 func TestRunningThreadHasNoGreenlets(t *testing.T) {
 	busy := exec.Command("sh", "-c", "while :; do :; done")
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, busy.Start())
 	defer busy.Wait()
 	defer busy.Process.Kill()
 	polltest.Until(t, "a process that runs", func() bool { _, _, runs, _ := activity(busy.Process.Pid); return runs })

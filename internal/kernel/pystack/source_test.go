@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/must"
 )
 
 func TestSources(t *testing.T) {
@@ -18,20 +19,14 @@ func TestSources(t *testing.T) {
 	write := func(dir, name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	link := filepath.Join(workspace, "link.py")
 	secret := write(other, "secret.py", "secret\n")
-	if err := os.Symlink(secret, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(secret, link))
 	fifo := filepath.Join(workspace, "fifo.py")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(fifo, 0o600))
 	train := write(workspace, "train.py", "import x\r\n\r\n\tstep()  \rlast")
 	book := write(workspace, "book.ipynb", `{"cells": [{"source": ["# title"]}, {"source": ["import x\n", "  x.step()\n"]}, {"source": "one = 1\ntwo = 2"}, {}]}`)
 	s := pystack.Sources{
@@ -84,15 +79,9 @@ func TestSourcesThatHaveChanged(t *testing.T) {
 	write := func(name, text string, at time.Time) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		must.Do(t, os.Chtimes(path, at, at))
 		return path
 	}
 	cached := func(name string, flags uint32, at time.Time, size uint32) string {
@@ -129,9 +118,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	var frames []pystack.Frame
 	for i := range 64 {
 		path := filepath.Join(dir, strings.Repeat("a", i+1))
-		if err := os.WriteFile(path, []byte("pass\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("pass\n"), 0o600))
 		frames = append(frames, pystack.Frame{Place: pystack.Place{File: path}, Line: 1})
 	}
 	got := pystack.Sources{Code: func(string) (string, bool) { return "", false }, Dirs: []string{dir}}.Lines(frames)

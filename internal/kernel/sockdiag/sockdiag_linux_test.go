@@ -15,14 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/kernel/sockdiag"
+	"asyncrepl/internal/test/must"
 )
 
 func listen(t *testing.T) *net.TCPListener {
 	t.Helper()
-	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -34,10 +32,7 @@ func TestListIsComplete(t *testing.T) {
 	for range n {
 		want[listen(t).Addr().(*net.TCPAddr).AddrPort()] = true
 	}
-	sockets, err := sockdiag.TCP(unix.AF_INET, sockdiag.Listening)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sockets := must.Get(sockdiag.TCP(unix.AF_INET, sockdiag.Listening))(t)
 	for _, s := range sockets {
 		delete(want, s.Local)
 	}
@@ -61,10 +56,7 @@ func TestRefusalIsAnErrno(t *testing.T) {
 // sent and the other has not taken.
 func TestConnectionIsShownAlike(t *testing.T) {
 	l := listen(t)
-	c, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp4", l.Addr().String()))(t)
 	defer c.Close()
 	local, remote := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
 	is := func(s sockdiag.Socket) bool { return s.Local == local && s.Remote == remote }
@@ -83,10 +75,7 @@ func TestConnectionIsShownAlike(t *testing.T) {
 // inTable fails if the table of /proc does not show the socket alike.
 func inTable(t *testing.T, want sockdiag.Socket) {
 	t.Helper()
-	table, err := os.ReadFile("/proc/self/net/tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(os.ReadFile("/proc/self/net/tcp"))(t)
 	for line := range strings.Lines(string(table)) {
 		if s, ok := sockdiag.ParseTable(line); ok && s == want {
 			return
@@ -97,11 +86,9 @@ func inTable(t *testing.T, want sockdiag.Socket) {
 
 // stranded fills the connection until what is sent stays unsent.
 func stranded(t *testing.T, c net.Conn, local, remote netip.AddrPort) {
-	raw, err := c.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(c.(syscall.Conn).SyscallConn())(t)
 	raw.Control(func(fd uintptr) {
+		var err error
 		for b := make([]byte, 1<<20); err == nil; {
 			_, err = unix.Write(int(fd), b)
 		}
@@ -113,17 +100,12 @@ func stranded(t *testing.T, c net.Conn, local, remote netip.AddrPort) {
 
 // The two ends of a pair are each other's peers.
 func TestUnixPeer(t *testing.T) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	var inodes [2]uint32
 	for i, fd := range fds {
 		defer unix.Close(fd)
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Fstat(fd, &st))
 		inodes[i] = uint32(st.Ino)
 	}
 	for i := range inodes {
@@ -136,19 +118,11 @@ func TestUnixPeer(t *testing.T) {
 // A Unix socket that listens is shown with its path.
 func TestUnixListens(t *testing.T) {
 	for _, name := range []string{filepath.Join(t.TempDir(), "socket"), "@async-repl-test-" + strconv.Itoa(os.Getpid())} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}))(t)
 		defer l.Close()
-		raw, err := l.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(l.SyscallConn())(t)
 		var st unix.Stat_t
-		if err := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, raw.Control(func(fd uintptr) { must.Do(t, unix.Fstat(int(fd), &st)) }))
 		want := sockdiag.UnixSocket{State: sockdiag.Listening}
 		if filepath.IsAbs(name) {
 			want.Path = name

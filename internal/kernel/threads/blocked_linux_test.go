@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
 // TestBlocked holds what is said of real programs that wait. A program that runs has nothing said.
 func TestBlocked(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
@@ -47,9 +45,7 @@ func TestBlocked(t *testing.T) {
 			defer w.Close()
 			cmd := exec.Command("bash", "-c", test.line)
 			cmd.Stdout, cmd.SysProcAttr = w, &syscall.SysProcAttr{Setpgid: true}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			defer cmd.Wait()
 			defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			var said string
@@ -72,14 +68,9 @@ func TestBlocked(t *testing.T) {
 // Of a process that waits for a lock of a file, the file is named.
 func TestBlockedByAFileLock(t *testing.T) {
 	path := t.TempDir() + "/lock"
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
 	cmd := exec.Command("flock", path, "true")
 	if err := cmd.Start(); err != nil {
 		t.Skip(err)

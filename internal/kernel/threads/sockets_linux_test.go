@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/kernel/sockdiag"
+	"asyncrepl/internal/test/must"
 )
 
 // What one end has sent and the other has not taken is on its way, and wakes it.
@@ -35,25 +36,13 @@ func TestDataOnItsWayIsNoRest(t *testing.T) {
 // The table of /proc shows the same connections as the kernel's answers, for sandboxes without
 // those.
 func TestTableShowsConnections(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer a.Close()
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(l.Accept())(t)
 	defer b.Close()
-	own, err := netNamespace(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(netNamespace(os.Getpid()))(t)
 	from, to := inodeOf(t, a), inodeOf(t, b)
 	for name, namespace := range map[string]string{"kernel": own, "table": "another"} {
 		t.Run(name, func(t *testing.T) {
@@ -68,13 +57,8 @@ func TestTableShowsConnections(t *testing.T) {
 
 // inodeOf returns the inode of a connection's socket.
 func inodeOf(t *testing.T, c net.Conn) uint32 {
-	raw, err := c.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(c.(syscall.Conn).SyscallConn())(t)
 	var st unix.Stat_t
-	if ctlErr := raw.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) }); ctlErr != nil || err != nil {
-		t.Fatal(ctlErr, err)
-	}
+	must.Do(t, raw.Control(func(fd uintptr) { must.Do(t, unix.Fstat(int(fd), &st)) }))
 	return uint32(st.Ino)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -44,8 +45,8 @@ func part(args ...string) *exec.Cmd {
 	return exec.Command(self, args...)
 }
 
-// must ends a part after an error.
-func must(err error) {
+// exitOn ends a part after an error.
+func exitOn(err error) {
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
@@ -55,45 +56,45 @@ func must(err error) {
 // partServer joins the group base, makes a Group of 64 MiB in it, has a child reach the limit, and
 // leaves its groups to its guard.
 func partServer(base string) {
-	must(put(base, os.Getpid()))
+	exitOn(put(base, os.Getpid()))
 	guard := part("part-guard")
 	in, err := guard.StdinPipe()
-	must(err)
-	must(guard.Start())
+	exitOn(err)
+	exitOn(guard.Start())
 	defer in.Close()
 	fmt.Println("available:", Available())
 	g, err := New(64 << 20)
-	must(err)
+	exitOn(err)
 	if g == nil {
 		fmt.Println("no group:", Available())
 		return
 	}
 	here, err := current()
-	must(err)
+	exitOn(err)
 	fmt.Println("moved:", here == leafOf(base, os.Getpid()))
 	limit, err := os.ReadFile(filepath.Join(g.dir, "memory.max"))
-	must(err)
+	exitOn(err)
 	fmt.Println("limit:", strings.TrimSpace(string(limit)))
 	before, err := Kills()
-	must(err)
+	exitOn(err)
 
 	eater := part("part-eater")
 	start, err := eater.StdinPipe()
-	must(err)
-	must(eater.Start())
-	must(g.Add(eater.Process.Pid))
+	exitOn(err)
+	exitOn(eater.Start())
+	exitOn(g.Add(eater.Process.Pid))
 	fmt.Println("full:", g.Full())
 	start.Close()
 	fmt.Println("eater:", eater.Wait())
 	kills, err := g.Counter()()
-	must(err)
+	exitOn(err)
 	fmt.Println("kills:", kills, "full:", g.Full())
 	after, err := Kills()
-	must(err)
+	exitOn(err)
 	fmt.Println("of others:", after-before)
 
 	other, err := g.Another()
-	must(err)
+	exitOn(err)
 	fmt.Println("another:", other.dir != g.dir, "full:", other.Full())
 	g.Remove() // the other one is left to the guard
 	fmt.Println("removed:", missing(g.dir, ""))
@@ -172,14 +173,10 @@ func TestGroup(t *testing.T) {
 func TestOtherProcesses(t *testing.T) {
 	dir := base(t)
 	other := exec.Command("sleep", "1000")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Start())
 	defer other.Wait()
 	defer other.Process.Kill()
-	if err := put(dir, other.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, put(dir, other.Process.Pid))
 	out, err := part("part-server", dir).CombinedOutput()
 	why := fmt.Sprintf("process %d (sleep), which this server has not started, is in %s, too\n", other.Process.Pid, dir)
 	if want := "available: " + why + "no group: " + why; string(out) != want || err != nil {
@@ -249,13 +246,9 @@ func TestKills(t *testing.T) {
 func TestKillsOfTheGroupBefore(t *testing.T) {
 	dir := t.TempDir()
 	leaf := leafOf(dir, 7)
-	if err := os.Mkdir(leaf, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(leaf, 0o700))
 	for group, n := range map[string]string{dir: "5", leaf: "2"} {
-		if err := os.WriteFile(filepath.Join(group, "memory.events.local"), []byte("oom 1\noom_kill "+n+"\noom_group_kill 0\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(group, "memory.events.local"), []byte("oom 1\noom_kill "+n+"\noom_group_kill 0\n"), 0o600))
 	}
 	for group, want := range map[string]uint64{dir: 5, leaf: 7} {
 		if got, err := localKills(group); got != want || err != nil {

@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/must"
 )
 
 func start(t *testing.T, script string) *Child {
 	t.Helper()
-	c, err := Start("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Start("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}}))(t)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/must"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,13 +33,8 @@ func start(t *testing.T, env string, argv ...string) (p procfs.Process, ended <-
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := procfs.Inspect(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
+	s := must.Get(procfs.Inspect(cmd.Process.Pid))(t)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill() })
@@ -53,18 +49,10 @@ func TestKillsAtTheEndOfInput(t *testing.T) {
 	_, markedEnd := start(t, "GUARD_TEST=mine", "sleep", "1000")
 	forgotten, forgottenEnd := start(t, "GUARD_TEST=another", "sleep", "1000")
 
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self, partGuard)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	io.WriteString(in, Mark("GUARD_TEST", "mine")+Add(added)+Add(forgotten)+Forget(forgotten.PID))
 	in.Close()
 	if err := cmd.Wait(); err != nil {
@@ -98,10 +86,7 @@ func TestKillsNothingIfTheServerHas(t *testing.T) {
 	defer r.Close()
 	io.WriteString(w, Mark("GUARD_TEST", "ended")+Add(added)+Ended())
 	w.Close()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self, partGuard)
 	cmd.Stdin = r
 	if err := cmd.Run(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -31,16 +32,9 @@ func programs(t testing.TB, scripts ...string) procset.Set {
 	for _, script := range scripts {
 		c := exec.Command("sh", "-c", script)
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(c.StdoutPipe())(t)
+		must.Do(t, c.Start())
+		must.Get(out.Read(make([]byte, 1)))(t)
 		reaped := make(chan struct{})
 		go func() { // owned by the test, which waits for it; ends with the program
 			defer close(reaped)

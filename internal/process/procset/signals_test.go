@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/procset"
+	"asyncrepl/internal/test/must"
 )
 
 // start starts a shell that leads its own group and waits until it has printed a line. It can be
@@ -24,21 +25,11 @@ func start(t *testing.T, script string) (*exec.Cmd, procfs.Stat) {
 	defer signal.Stop(caught)
 	c := exec.Command("sh", "-c", script)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(c.StdoutPipe())(t)
+	must.Do(t, c.Start())
 	t.Cleanup(func() { syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	s, err := procfs.Inspect(c.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bufio.NewReader(out).ReadString('\n'))(t)
+	s := must.Get(procfs.Inspect(c.Process.Pid))(t)
 	return c, s
 }
 

@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/search"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -76,10 +77,7 @@ func expression(t testing.TB, pattern string) *search.Pattern {
 	if pattern == "" {
 		return nil
 	}
-	p, err := search.Compile(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(search.Compile(pattern))(t)
 	return p
 }
 

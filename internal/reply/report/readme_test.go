@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/readmetest"
 	"asyncrepl/jobs"
 )
@@ -35,10 +36,7 @@ func recordExample(t *testing.T) string {
 			HungUp: []jobs.Process{{PID: 812, Program: "npm"}},
 		},
 	}
-	b, err := json.MarshalIndent((&Reporter{}).Document(record, jobs.Live{}, nil, nil), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent((&Reporter{}).Document(record, jobs.Live{}, nil, nil), "", "  "))(t)
 	return "```json\n" + string(b) + "\n```\n"
 }
 
@@ -59,10 +57,7 @@ func TestDocsExplainReplyLines(t *testing.T) {
 	}
 	// The others write lines of lists, which explain themselves.
 	for _, path := range []string{"job.go", "progress.go", "question.go", "receipt.go", "notices.go", "display.go", "../../mcp/server/input.go", "../search/reply.go", "../conditions/reply.go"} {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
 				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Line" || sel.Sel.Name == "Processes") && len(call.Args) > 1 {

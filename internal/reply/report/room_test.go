@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -96,10 +97,7 @@ func TestPagesShowAllOutputOnce(t *testing.T) {
 
 func number(t *testing.T, s string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.ParseInt(s, 10, 64))(t)
 	return n
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/internal/text/lines"
 	"asyncrepl/internal/text/view"
@@ -38,10 +39,7 @@ func run(t testing.TB, log output.Reader, q Query) Result {
 		q.Matches = 50
 	}
 	q.Limit = time.Hour
-	r, err := Run(t.Context(), log, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(t.Context(), log, q))(t)
 	return r
 }
 

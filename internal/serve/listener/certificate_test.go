@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/test/must"
 )
 
 // files are the paths of a certificate and its key.
@@ -26,24 +27,13 @@ type files struct{ cert, key string }
 // write writes a new certificate that is valid in a time around now.
 func (f files) write(t *testing.T, serial int64, from, to time.Duration) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: now.Add(from), NotAfter: now.Add(to), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	raw := must.Get(x509.MarshalECPrivateKey(key))(t)
 	for path, block := range map[string]*pem.Block{f.cert: {Type: "CERTIFICATE", Bytes: cert}, f.key: {Type: "EC PRIVATE KEY", Bytes: raw}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -65,14 +55,11 @@ func shake(t *testing.T, server *tls.Config, client *tls.Config) (tls.Connection
 		}
 		done <- err
 	}()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer c.Close()
 	client.InsecureSkipVerify = true
 	secured := tls.Client(c, client)
-	err = secured.Handshake()
+	err := secured.Handshake()
 	<-done
 	return secured.ConnectionState(), err
 }
@@ -80,16 +67,10 @@ func shake(t *testing.T, server *tls.Config, client *tls.Config) (tls.Connection
 func TestCertificateIsReread(t *testing.T) {
 	f := newFiles(t)
 	f.write(t, 1, -time.Hour, time.Hour)
-	c, err := listener.Load(f.cert, f.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(listener.Load(f.cert, f.key))(t)
 	shows := func(serial int64) {
 		t.Helper()
-		state, err := shake(t, c.Config(), &tls.Config{NextProtos: []string{"h2", "http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(shake(t, c.Config(), &tls.Config{NextProtos: []string{"h2", "http/1.1"}}))(t)
 		if got := state.PeerCertificates[0].SerialNumber.Int64(); got != serial {
 			t.Errorf("shows %d, want %d", got, serial)
 		}
@@ -121,10 +102,7 @@ func TestCertificateIsReread(t *testing.T) {
 func TestOldTLSIsRefused(t *testing.T) {
 	f := newFiles(t)
 	f.write(t, 1, -time.Hour, time.Hour)
-	c, err := listener.Load(f.cert, f.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(listener.Load(f.cert, f.key))(t)
 	if _, err := shake(t, c.Config(), &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}

@@ -16,24 +16,19 @@ import (
 	"testing"
 
 	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/test/must"
 )
 
 // socket returns a path that is short enough for a socket.
 func socket(t *testing.T) string {
-	dir, err := os.MkdirTemp("/tmp", "listener")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "listener"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return filepath.Join(dir, "socket")
 }
 
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
-	l, err := listener.Listen(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(listener.Listen(t.Context(), address))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -51,25 +46,16 @@ func refused(t *testing.T, address, want string) {
 
 func mode(t *testing.T, path string) fs.FileMode {
 	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Lstat(path))(t)
 	return info.Mode()
 }
 
 // reach connects to l and checks that it accepts.
 func reach(t *testing.T, l net.Listener) {
 	t.Helper()
-	c, err := net.Dial(l.Addr().Network(), l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial(l.Addr().Network(), l.Addr().String()))(t)
 	defer c.Close()
-	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(l.Accept())(t)
 	server.Close()
 }
 
@@ -94,10 +80,7 @@ func TestUnixSocketIsPrivateAndRemoved(t *testing.T) {
 // A killed server leaves its socket. The next one replaces it.
 func TestStaleSocketIsReplaced(t *testing.T) {
 	path := socket(t)
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", path))(t)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	refused(t, "unix:"+path, "a server that runs listens there")
 	l.Close()
@@ -109,10 +92,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 func TestOneOfManyServersGetsThePath(t *testing.T) {
 	path := socket(t)
 	for range 20 {
-		stale, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stale := must.Get(net.Listen("unix", path))(t)
 		stale.(*net.UnixListener).SetUnlinkOnClose(false)
 		stale.Close()
 		var wg sync.WaitGroup
@@ -218,10 +198,7 @@ func TestLocal(t *testing.T) {
 func TestLockedDirectory(t *testing.T) {
 	t.Parallel()
 	path := socket(t)
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(os.Open(filepath.Dir(path)))(t)
 	defer d.Close()
 	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
 		t.Skip(err)

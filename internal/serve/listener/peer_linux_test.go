@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 const nobody = 65534
@@ -126,14 +128,9 @@ func TestPeerIsTheUserWhoHasConnected(t *testing.T) {
 
 // openSocket returns a path for a socket that every user can reach.
 func openSocket(t *testing.T) string {
-	dir, err := os.MkdirTemp("/tmp", "peer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "peer"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o777))
 	return filepath.Join(dir, "socket")
 }
 

@@ -9,19 +9,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"asyncrepl/internal/test/must"
 )
 
 // A line that is written after the new file has appeared is in it.
 func TestNoLineGoesToTheOldFileOnceThereIsANewOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
-	l, err := Open(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(path, slog.New(slog.DiscardHandler)))(t)
 	for range 200 {
-		if err := os.Rename(path, path+".1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(path, path+".1"))
 		reopened := make(chan error, 1) // read after the line
 		go func() { reopened <- l.Reopen() }()
 		for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
@@ -40,10 +37,7 @@ func TestNoLineGoesToTheOldFileOnceThereIsANewOne(t *testing.T) {
 // Each request is a line. A file that is renamed stays in use until the path is opened again.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
-	l, err := Open(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(path, slog.New(slog.DiscardHandler)))(t)
 	began := time.Date(2026, 11, 22, 8, 0, 0, 123456789, time.FixedZone("", 3600))
 	call := Request{
 		Time: began, Duration: 1234567 * time.Nanosecond, Tenant: "ada", Era: "2026-07-28", Method: "tools/call",
@@ -51,13 +45,9 @@ func TestLog(t *testing.T) {
 	}
 	refused := Request{Time: began, Method: "GET", Path: "/files/", Status: 403, Result: Refused}
 	l.Observe(call)
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".1"))
 	l.Observe(refused)
-	if err := l.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reopen())
 	l.Observe(refused)
 	const first = `{"time":"2026-11-22T07:00:00.123456789Z","tenant":"ada","era":"2026-07-28","method":"tools/call",` +
 		`"tool":"execute_python","job":"01M0WZ5JN3Q0R1ZC5D0J8V7K2T","status":200,"result":"ok","seconds":0.001235,"bytes":321}` + "\n"
@@ -83,23 +73,16 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 		t.Error("a log in a directory that does not exist was opened")
 	}
 	path := filepath.Join(dir, "access.log")
-	if err := os.Symlink("/dev/full", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/full", path))
 	var said bytes.Buffer
-	l, err := Open(path, slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open(path, slog.New(slog.NewTextHandler(&said, nil))))(t)
 	l.Observe(Request{})
 	l.Observe(Request{})
 	if n := strings.Count(said.String(), "no space left on device"); n != 1 {
 		t.Errorf("said %d times: %s", n, said.String())
 	}
 	os.Remove(path)
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path, 0o700))
 	if err := l.Reopen(); err == nil {
 		t.Error("a directory was opened")
 	}

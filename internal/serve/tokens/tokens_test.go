@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/serve/tokens"
+	"asyncrepl/internal/test/must"
 )
 
 // A grant is a new token and the line that grants it.
@@ -30,9 +31,7 @@ func newGrant(t *testing.T, tenant string) grant {
 // write writes a file of tokens as a person should.
 func write(t *testing.T, path string, lines ...string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	return path
 }
 
@@ -113,22 +112,22 @@ func TestFileThatOthersCanUseIsRefused(t *testing.T) {
 		want string
 	}{
 		"missing":   {func(t *testing.T, path string) {}, "no such file"},
-		"directory": {func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }, "it is a directory: name the file"},
-		"FIFO":      {func(t *testing.T, path string) { check(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
-		"link": {func(t *testing.T, path string) { check(t, os.Symlink(write(t, path+"2", line), path)) },
+		"directory": {func(t *testing.T, path string) { must.Do(t, os.Mkdir(path, 0o700)) }, "it is a directory: name the file"},
+		"FIFO":      {func(t *testing.T, path string) { must.Do(t, syscall.Mkfifo(path, 0o600)) }, "not a regular file"},
+		"link": {func(t *testing.T, path string) { must.Do(t, os.Symlink(write(t, path+"2", line), path)) },
 			"it is a symbolic link"},
-		"readable by the group": {func(t *testing.T, path string) { check(t, os.Chmod(write(t, path, line), 0o640)) },
+		"readable by the group": {func(t *testing.T, path string) { must.Do(t, os.Chmod(write(t, path, line), 0o640)) },
 			"its mode is 0640"},
-		"readable by all": {func(t *testing.T, path string) { check(t, os.Chmod(write(t, path, line), 0o604)) },
+		"readable by all": {func(t *testing.T, path string) { must.Do(t, os.Chmod(write(t, path, line), 0o604)) },
 			"chmod 600"},
-		"writable by the group": {func(t *testing.T, path string) { check(t, os.Chmod(write(t, path, line), 0o620)) },
+		"writable by the group": {func(t *testing.T, path string) { must.Do(t, os.Chmod(write(t, path, line), 0o620)) },
 			"its mode is 0620"},
 		"another user's": {func(t *testing.T, path string) {
 			if err := os.Chown(write(t, path, line), 12345, -1); err != nil {
 				t.Skip(err)
 			}
 		}, "it belongs to user 12345"},
-		"large": {func(t *testing.T, path string) { check(t, os.Truncate(write(t, path, line), 10<<30)) }, "is larger than"},
+		"large": {func(t *testing.T, path string) { must.Do(t, os.Truncate(write(t, path, line), 10<<30)) }, "is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "tokens")
@@ -143,21 +142,14 @@ func TestFileThatOthersCanUseIsRefused(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // No tenant's workspace is another's or within another's, however it is named.
 func TestOverlappingWorkspacesAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	check(t, os.MkdirAll(dir+"/w/real/deep", 0o700))
-	check(t, os.MkdirAll(dir+"/w/real2", 0o700))
-	check(t, os.Symlink("real", dir+"/w/link"))
-	check(t, os.Symlink(dir+"/w", dir+"/w/real2/up"))
-	check(t, os.Symlink(dir+"/nowhere", dir+"/w/dangling"))
+	must.Do(t, os.MkdirAll(dir+"/w/real/deep", 0o700))
+	must.Do(t, os.MkdirAll(dir+"/w/real2", 0o700))
+	must.Do(t, os.Symlink("real", dir+"/w/link"))
+	must.Do(t, os.Symlink(dir+"/w", dir+"/w/real2/up"))
+	must.Do(t, os.Symlink(dir+"/nowhere", dir+"/w/dangling"))
 	for _, c := range []struct {
 		a, b    string
 		overlap bool
@@ -206,8 +198,7 @@ func TestReread(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tokens")
 	a, b, c := newGrant(t, "a"), newGrant(t, "b"), newGrant(t, "c")
-	file, err := tokens.Open(write(t, path, a.line+" "+dir+"/a", b.line), tokens.Rules{Workspace: dir})
-	check(t, err)
+	file := must.Get(tokens.Open(write(t, path, a.line+" "+dir+"/a", b.line), tokens.Rules{Workspace: dir}))(t)
 	finds := func(want ...grant) {
 		t.Helper()
 		for _, g := range []grant{a, b, c} {
@@ -237,7 +228,7 @@ func TestReread(t *testing.T) {
 		finds(a, b)
 		write(t, path, a.line+" "+dir+"/a", b.line)
 	}
-	check(t, os.Remove(path))
+	must.Do(t, os.Remove(path))
 	if _, err := file.Reread(); err == nil {
 		t.Error("a file that is gone is read")
 	}
@@ -255,8 +246,7 @@ func TestReread(t *testing.T) {
 func TestTokenThatMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	a := newGrant(t, "a")
-	file, err := tokens.Open(write(t, path, a.line), tokens.Rules{Workspace: "/srv"})
-	check(t, err)
+	file := must.Get(tokens.Open(write(t, path, a.line), tokens.Rules{Workspace: "/srv"}))(t)
 	before, _ := file.Find(a.token)
 	write(t, path, "c"+a.line[1:])
 	if removed, err := file.Reread(); err != nil || !slices.Equal(removed, []string{before.Token}) {
@@ -272,11 +262,9 @@ func TestWorkspaceOfARemovedTenantIsKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tokens")
 	a, b := newGrant(t, "a"), newGrant(t, "b")
-	file, err := tokens.Open(write(t, path, a.line, b.line), tokens.Rules{Workspace: dir})
-	check(t, err)
+	file := must.Get(tokens.Open(write(t, path, a.line, b.line), tokens.Rules{Workspace: dir}))(t)
 	write(t, path, b.line)
-	_, err = file.Reread()
-	check(t, err)
+	_ = must.Get(file.Reread())(t)
 	write(t, path, b.line, newGrant(t, "d").line+" "+dir+"/a/b")
 	if _, err := file.Reread(); err == nil || !strings.Contains(err.Error(), "overlap") {
 		t.Errorf("the workspace of a removed tenant is given to another: %v", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/terminal/pump"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 )
@@ -82,9 +83,7 @@ func TestReadsUntilTheEnd(t *testing.T) {
 	}
 	begin := time.Now()
 	want := strings.Repeat("0123456789\n", 50_000)
-	if _, err := io.WriteString(w, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(w, want))(t)
 	p.Drain()
 	if d := p.Last().Sub(begin); d <= 0 || d > patience {
 		t.Errorf("last read was %v after the first write", d)

@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/queries"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -33,10 +34,7 @@ type terminal struct {
 
 func newTerminal(t testing.TB) *terminal {
 	t.Helper()
-	pty, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pty := must.Get(tty.Open(24, 80))(t)
 	x := &terminal{t: t, pty: pty, log: output.NewStore(output.Config{}).NewLog("1"), tree: []int{1, 2}}
 	x.Responder = queries.New(pty, func() ([]int, error) {
 		x.mu.Lock()
@@ -206,9 +204,7 @@ func TestCursorLater(t *testing.T) {
 	check(strings.Repeat("\x1b[2;1H\x1b[Kxyz", 100), "\x1b[2;4R")
 	check("\x1b[?1049l", "\x1b[3;3R")
 	check(strings.Repeat("a\rb", 500)+"cd", "\x1b[3;4R")
-	if err := x.pty.Resize(10, 20); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.pty.Resize(10, 20))
 	check("\x1b[999;999H", "\x1b[10;20R")
 	check(strings.Repeat("\r\n", 5)+strings.Repeat("x", 25), "\x1b[10;6R")
 }
@@ -303,17 +299,13 @@ func TestOldQuery(t *testing.T) {
 func TestUnreadInput(t *testing.T) {
 	x := newTerminal(t)
 	x.mode(false, false)
-	if _, err := x.pty.Send(t.Context(), []byte("typed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(x.pty.Send(t.Context(), []byte("typed")))(t)
 	x.print("\x1b[6n")
 	x.idle()
 	if n := x.unread(); n != len("typed") {
 		t.Errorf("%d bytes are unread", n)
 	}
-	if _, err := x.pty.Send(t.Context(), []byte(well)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(x.pty.Send(t.Context(), []byte(well)))(t)
 	if got := x.typed(); got != "typed" {
 		t.Errorf("typed %q", got)
 	}
@@ -347,9 +339,7 @@ func TestAnswersAmongInput(t *testing.T) {
 	x.mode(false, false)
 	for i := range 50 {
 		typed := fmt.Sprintf("<%d>", i)
-		if _, err := x.pty.Send(t.Context(), []byte(typed+well)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(x.pty.Send(t.Context(), []byte(typed+well)))(t)
 		if got := x.typed(); got != typed {
 			t.Fatalf("typed %q, want %q", got, typed)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/stdin"
+	"asyncrepl/internal/test/must"
 )
 
 func open(t *testing.T) (*stdin.Pipe, *os.File) {
@@ -28,15 +29,9 @@ func open(t *testing.T) (*stdin.Pipe, *os.File) {
 // unread reports whether there is anything to read.
 func unread(t *testing.T, f *os.File) bool {
 	t.Helper()
-	c, err := f.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(f.SyscallConn())(t)
 	n := 0
-	c.Control(func(fd uintptr) { n, err = pump.Buffered(int(fd)) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.Control(func(fd uintptr) { n = must.Get(pump.Buffered(int(fd)))(t) })
 	return n > 0
 }
 
@@ -45,9 +40,7 @@ func TestSendIsAnnouncedBeforeItIsSeen(t *testing.T) {
 	p, theirs := open(t)
 	var seen []bool
 	p.OnSend(func() { seen = append(seen, unread(t, theirs)) })
-	if err := p.Send(t.Context(), "x", false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Send(t.Context(), "x", false))
 	if len(seen) != 2 || seen[0] || !seen[1] {
 		t.Errorf("announced with %+v", seen)
 	}
@@ -83,13 +76,10 @@ func TestPipeIsIdentified(t *testing.T) {
 	p, theirs := open(t)
 	other, _ := open(t)
 	var st unix.Stat_t
-	c, err := theirs.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Control(func(fd uintptr) { err = unix.Fstat(int(fd), &st) })
-	if err != nil || !p.Is(&st) || other.Is(&st) {
-		t.Errorf("%v, its own: %t, another: %t", err, p.Is(&st), other.Is(&st))
+	c := must.Get(theirs.SyscallConn())(t)
+	c.Control(func(fd uintptr) { must.Do(t, unix.Fstat(int(fd), &st)) })
+	if !p.Is(&st) || other.Is(&st) {
+		t.Errorf("its own: %t, another: %t", p.Is(&st), other.Is(&st))
 	}
 }
 

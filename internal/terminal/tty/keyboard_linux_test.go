@@ -11,6 +11,7 @@ import (
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/terminal/tty/ttytest"
 	"asyncrepl/internal/terminal/waiting"
+	"asyncrepl/internal/test/must"
 )
 
 // reader starts a program that prints the length and the first character of each line it reads, and
@@ -88,15 +89,11 @@ func TestEarlierPartThatIsGoneDoesNotCount(t *testing.T) {
 			t.Parallel()
 			p, k, waits := reader(t, gone)
 			waits()
-			if err := k.Type(t.Context(), tty.Input{Text: strings.Repeat("a", 3000)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Type(t.Context(), tty.Input{Text: strings.Repeat("a", 3000)}))
 			waits()
 			p.Signal(t, syscall.SIGUSR1)
 			p.WaitPrinted(t, "gone")
-			if err := k.Type(t.Context(), tty.Input{Text: strings.Repeat("b", tty.LineMax) + "\n"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.Type(t.Context(), tty.Input{Text: strings.Repeat("b", tty.LineMax) + "\n"}))
 			p.WaitPrinted(t, fmt.Sprintf("got %d b", tty.LineMax+1))
 		})
 	}
@@ -137,9 +134,7 @@ func TestNewlineIsEnter(t *testing.T) {
 			t.Parallel()
 			p := ttytest.Start(t, []string{"sh", "-c", "stty -echo -onlcr " + c.mode + "; echo ready; exec cat -vE"})
 			p.WaitPrinted(t, "ready")
-			if err := tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), tty.Input{Text: c.text, Keys: c.keys}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tty.NewKeyboard(p.PTY, p.List).Type(t.Context(), tty.Input{Text: c.text, Keys: c.keys}))
 			p.WaitPrinted(t, "ready\n"+c.want)
 		})
 	}

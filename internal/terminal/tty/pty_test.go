@@ -16,6 +16,7 @@ import (
 
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/jobs/jobstest"
@@ -23,10 +24,7 @@ import (
 
 func open(t *testing.T) *tty.PTY {
 	t.Helper()
-	p, err := tty.Open(24, 80)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(tty.Open(24, 80))(t)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -72,9 +70,7 @@ func TestCloseWakesRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
 				p := open(t)
-				if err := first(p); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, first(p))
 				got, ended := make(chan struct{}), make(chan error, 1)
 				go func() { // ends with the error of the Read that Close wakes, below
 					buf := make([]byte, 100)
@@ -85,9 +81,7 @@ func TestCloseWakesRead(t *testing.T) {
 					}
 					ended <- err
 				}()
-				if _, err := p.Slave().WriteString("."); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(p.Slave().WriteString("."))(t)
 				<-got
 				p.Close()
 				select {
@@ -109,11 +103,8 @@ func TestBlockingModes(t *testing.T) {
 		file *os.File
 		want bool
 	}{{p.Master(), true}, {p.Slave(), false}} {
-		conn, err := c.file.SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = conn.Control(func(fd uintptr) {
+		conn := must.Get(c.file.SyscallConn())(t)
+		err := conn.Control(func(fd uintptr) {
 			flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
 			if got := flags&unix.O_NONBLOCK != 0; got != c.want {
 				t.Errorf("%s: non-blocking %t, want %t", c.file.Name(), got, c.want)
@@ -135,9 +126,7 @@ func TestBlockingModes(t *testing.T) {
 func TestDeviceIsTheSlaves(t *testing.T) {
 	p := open(t)
 	var st unix.Stat_t
-	if err := unix.Stat(p.Slave().Name(), &st); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Stat(p.Slave().Name(), &st))
 	if got, want := p.Device(), tty.DeviceOf(&st); got != want {
 		t.Errorf("got %+v, want %+v of %s", got, want, p.Slave().Name())
 	}
@@ -160,10 +149,7 @@ func TestMode(t *testing.T) {
 		{"four", tty.Mode{ReadTimeout: 200 * time.Millisecond}},
 	} {
 		p.WaitPrinted(t, c.after)
-		got, err := p.PTY.Mode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(p.PTY.Mode())(t)
 		if got != c.want {
 			t.Errorf("after %s: got %+v, want %+v", c.after, got, c.want)
 		}
@@ -308,9 +294,7 @@ func TestAskedWhileTheListenerWaits(t *testing.T) {
 			t.Error("the query waits for the listener, which waits for the query")
 		}
 	})
-	if err := p.During(func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.During(func() error { return nil }))
 	p.OnSend(nil)
 	if !p.Sending() {
 		t.Error("no answer is being made")

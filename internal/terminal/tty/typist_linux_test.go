@@ -17,6 +17,7 @@ import (
 
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -72,10 +73,7 @@ type keyReader struct {
 // for: the pace has no limits but those that the test sets.
 func startReader(t *testing.T, pace tty.Pace) *keyReader {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	p := ttytest.Start(t, []string{self, readerArg})
 	p.WaitPrinted(t, "ready")
 	if pace.Read == 0 {
@@ -180,9 +178,7 @@ func TestKeysInLineMode(t *testing.T) {
 	p.WaitPrinted(t, "ready")
 	y := tty.NewTypist(tty.NewKeyboard(p.PTY, p.List), tty.Pace{Read: ttytest.Patience, ReadEsc: ttytest.Patience, Esc: ttytest.Patience, Sequence: ttytest.Patience})
 	t.Cleanup(func() { y.Close(errors.New("the test is over")) })
-	if _, err := y.Type(t.Context(), tty.Strokes{Keys: []string{"a", "\x1b", "O", "\r", "b", "\r"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(y.Type(t.Context(), tty.Strokes{Keys: []string{"a", "\x1b", "O", "\r", "b", "\r"}}))(t)
 	p.WaitPrinted(t, "a^[O\nb\n")
 }
 
@@ -250,14 +246,9 @@ func TestSecretKeysAreNotEchoed(t *testing.T) {
 	keys := r.types(tty.Strokes{Keys: []string{"1", "2"}, Secret: true})
 	text := r.types(tty.Strokes{Text: "3", Secret: true})
 	polltest.Until(t, "the first key to be typed", func() bool { typed, _, _ := keys.Progress(); return typed == 1 })
-	mode, err := unix.IoctlGetTermios(int(r.PTY.Slave().Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mode := must.Get(unix.IoctlGetTermios(int(r.PTY.Slave().Fd()), unix.TCGETS))(t)
 	mode.Lflag |= unix.ECHO
-	if err := unix.IoctlSetTermios(int(r.PTY.Slave().Fd()), unix.TCSETS, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetTermios(int(r.PTY.Slave().Fd()), unix.TCSETS, mode))
 	r.begin()
 	<-text.Done()
 	if typed, _, err := keys.Progress(); typed != 1 || !errors.Is(err, tty.ErrEcho) {

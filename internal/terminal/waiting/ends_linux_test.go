@@ -9,6 +9,7 @@ import (
 
 	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -58,9 +59,7 @@ if pid:
 signal.pause()`})
 	parent.WaitPrinted(t, " .")
 	var child int
-	if _, err := fmt.Sscanf(parent.Printed(), "started %d", &child); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(parent.Printed(), "started %d", &child))(t)
 	polltest.Until(t, "the child to wait", func() bool { return ttytest.State(child) == "S" })
 	var e *ends
 	polltest.Until(t, "the parent to rest", func() bool {

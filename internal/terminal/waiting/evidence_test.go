@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 )
 
 // A guess must not read like a read that the kernel has shown.
@@ -126,10 +127,7 @@ func TestUnlistedTreeIsUncertain(t *testing.T) {
 		want verdict
 	}{"no descriptors": {unix.EMFILE, uncertain}, "not permitted": {unix.EPERM, busy}, "none": {nil, busy}} {
 		t.Run(name, func(t *testing.T) {
-			pty, err := tty.Open(24, 80)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pty := must.Get(tty.Open(24, 80))(t)
 			defer pty.Close()
 			w := &Watcher{Source: pty, Tree: func() ([]int, error) { return nil, c.err }}
 			if ev, v := w.evidence(); v != c.want {

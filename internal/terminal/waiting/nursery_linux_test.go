@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 )
 
 // nurseryProgram starts the programs of TestPolls: to start a Python for each would take most of
@@ -115,17 +116,9 @@ func newNursery(t *testing.T) *nursery {
 	cmd := exec.Command("python3", "-I", "-S", "-u", "-c", nurseryProgram)
 	cmd.Stderr = os.Stderr
 	cmd.Dir = t.TempDir()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	return &nursery{in: json.NewEncoder(in), out: bufio.NewReader(out)}
 }

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -248,9 +249,7 @@ while True:
 		if got, _ := os.ReadFile(count); string(got) != fmt.Sprint(n) {
 			t.Fatalf("said to wait for answer %d after %q", n, got)
 		}
-		if err := pipe.Send(t.Context(), "x\n", false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pipe.Send(t.Context(), "x\n", false))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -148,14 +149,9 @@ func hidingShell(t *testing.T) string {
 	if err != nil {
 		t.Skip(err)
 	}
-	code, err := os.ReadFile(bash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(os.ReadFile(bash))(t)
 	hides := t.TempDir() + "/hides"
-	if err := os.WriteFile(hides, code, 0o111); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(hides, code, 0o111))
 	return hides
 }
 
@@ -165,18 +161,10 @@ func getsRoot(t *testing.T, name string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		t.Fatal(err)
-	}
-	none, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Statfs(path, &fs))
+	none := must.Get(unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))(t)
 	if info.Mode()&os.ModeSetuid == 0 || info.Sys().(*syscall.Stat_t).Uid != 0 || fs.Flags&unix.ST_NOSUID != 0 || none != 0 {
 		t.Skip(name + " gets no rights of root here")
 	}
@@ -185,10 +173,7 @@ func getsRoot(t *testing.T, name string) {
 // asNobody runs the test as a user without rights. That user may not enter the directory of the
 // test's program.
 func asNobody(t *testing.T) {
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Open("/proc/self/exe"))(t)
 	defer self.Close()
 	cmd := exec.Command("/proc/self/fd/3", "-test.v", "-test.run=^"+t.Name()+"$")
 	cmd.ExtraFiles = []*os.File{self}

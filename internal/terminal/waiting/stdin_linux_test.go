@@ -7,6 +7,7 @@ import (
 
 	"asyncrepl/internal/terminal/stdin"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -24,9 +25,7 @@ func startPiped(t testing.TB, script string) (program, *stdin.Pipe) {
 	cmd.Dir = t.TempDir()
 	cmd.Stdin = theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	p := program{&ttytest.Program{PID: cmd.Process.Pid}}
 	t.Cleanup(func() {
 		all := p.Tree()
@@ -80,9 +79,7 @@ while True: select.select([0], [], [], 0.1)'`},
 			t.Parallel()
 			p, pipe := startPiped(t, c.script)
 			if c.sent != "" {
-				if err := pipe.Send(t.Context(), c.sent, false); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, pipe.Send(t.Context(), c.sent, false))
 			}
 			kind := kindLine
 			if c.want == busy {
@@ -99,9 +96,7 @@ func TestClosedPipeIsNotWaitedFor(t *testing.T) {
 	p.holds(t, pipe, waits, kindLine)
 	syscall.Kill(p.PID, syscall.SIGSTOP)
 	polltest.Until(t, "a stop", func() bool { return ttytest.State(p.PID) == "T" })
-	if err := pipe.Send(t.Context(), "", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pipe.Send(t.Context(), "", true))
 	syscall.Kill(p.PID, syscall.SIGCONT)
 	for range 50 {
 		if ev, ok := scanOnce(pipe, p.Tree()); ok {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 )
@@ -88,10 +89,7 @@ func TestEachQuestionIsReportedOnceAndBeforeItsAnswer(t *testing.T) {
 // countNow adds to n the bytes that are buffered in the pipe r.
 func countNow(t *testing.T, r *os.File, n *int) int {
 	t.Helper()
-	c, err := r.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(r.SyscallConn())(t)
 	if err := c.Read(func(fd uintptr) bool {
 		k, _ := unix.Read(int(fd), make([]byte, 1000))
 		*n += max(k, 0)
@@ -261,10 +259,7 @@ time.sleep(1000)`})
 // A watcher closes what it has opened.
 func TestWatchKeepsNoDescriptor(t *testing.T) {
 	open := func() int {
-		fds, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fds := must.Get(os.ReadDir("/proc/self/fd"))(t)
 		return len(fds)
 	}
 	var before int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // The bytes that programs of these versions wrote on a terminal of 120 columns, with the bars that
@@ -29,10 +30,7 @@ func TestBarsAsRecorded(t *testing.T) {
 		"rich-15.0.0-in-a-session": {"7 %", "30 %, 0:01 left", "100 %, 0:01 left"},
 		"scp-openssh-9.2p1":        {"5 %, 2040 KB, 406 KB/s, 1:31 left", "100 %, 38 MB, 8.2 MB/s"},
 	} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 		log := output.NewStore(output.Config{}).NewLog(name)
 		t.Cleanup(log.Discard)
 		var bars []string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // A bar that was not drawn again for ten seconds, while newer lines stand below it, is gone. One
@@ -44,10 +45,7 @@ func TestOldBarIsGone(t *testing.T) {
 					case 'o':
 						log.Write(output.Stdout, []byte(text))
 					default:
-						d, err := time.ParseDuration(text)
-						if err != nil {
-							t.Fatal(err)
-						}
+						d := must.Get(time.ParseDuration(text))(t)
 						time.Sleep(d)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 )
 
@@ -16,10 +17,7 @@ import (
 // log between them, Draw shows what a terminal shows that has seen all of it.
 func TestDrawLeavesOutOnlyWhatIsGone(t *testing.T) {
 	racetest.Skip(t)
-	files, err := filepath.Glob("testdata/*.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.bin"))(t)
 	log := strings.Repeat("a line of \x1b[31mcolour\x1b[m\r\n", 60)
 	for i, first := range files {
 		for j, second := range files {
@@ -28,10 +26,7 @@ func TestDrawLeavesOutOnlyWhatIsGone(t *testing.T) {
 			}
 			var b []byte
 			for _, file := range []string{first, second} {
-				written, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				written := must.Get(os.ReadFile(file))(t)
 				b = append(append(b, written...), log...)
 			}
 			b = b[:len(b)-len(log)/(i%3+1)]
