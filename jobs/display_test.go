@@ -136,7 +136,7 @@ func TestDisplayIsThereOnceItsLineIs(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
 	const most = 200
-	j, err := r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
+	j := must.Get(r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
 		p.Begin()
 		var writers sync.WaitGroup
 		for range 4 {
@@ -149,10 +149,7 @@ func TestDisplayIsThereOnceItsLineIs(t *testing.T) {
 		}
 		writers.Wait()
 		return Outcome{Receipt: Receipt{End: Returned}}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	for cursor, seen := int64(0), 0; seen < most; {
 		must.Do(t, j.Log().Wait(t.Context(), cursor))
 		c := j.Log().Read(cursor, 1000)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // A stage is a registry with fake time. A goroutine left at the end of a test fails it.
@@ -48,7 +49,7 @@ type puppet struct {
 func (s stage) queue(spec Spec) puppet {
 	s.t.Helper()
 	out, ready := make(chan Outcome), make(chan puppet)
-	j, err := s.Start(spec, runFunc(func(ctx context.Context, port *Port) Outcome {
+	j := must.Get(s.Start(spec, runFunc(func(ctx context.Context, port *Port) Outcome {
 		ready <- puppet{port: port, ctx: ctx}
 		select {
 		case o := <-out:
@@ -56,10 +57,7 @@ func (s stage) queue(spec Spec) puppet {
 		case <-s.over:
 			return Outcome{Receipt: Receipt{End: NotRun}}
 		}
-	}))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	})))(s.t)
 	p := <-ready
 	p.Job, p.out = j, out
 	return p
@@ -182,16 +180,13 @@ func TestEndHasOneOrder(t *testing.T) {
 	notes := make(chan string, 10) // more than there are events
 	note := func(s string) { notes <- s }
 	bubble(t, Config{Store: recorder{note: note}, MaxRunning: 1}, func(t *testing.T, s stage) {
-		j, err := s.Start(Spec{Title: "watched"}, runFunc(func(_ context.Context, p *Port) Outcome {
+		j := must.Get(s.Start(Spec{Title: "watched"}, runFunc(func(_ context.Context, p *Port) Outcome {
 			p.Begin()
 			pass(time.Minute)
 			p.Write(output.Stdout, []byte("last words"))
 			note("drained")
 			return Outcome{Receipt: Receipt{End: Returned}}
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		pass(time.Second)
 		wait := func(name string, released func()) {
 			go func() { // ends with the job
@@ -234,16 +229,13 @@ func TestFinalComesWithAllOutput(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
 	for range 300 {
-		j, err := r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
+		j := must.Get(r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
 			p.Begin()
 			for range 20 {
 				p.Write(output.Stdout, []byte("word "))
 			}
 			return Outcome{Receipt: Receipt{End: Exited}}
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		for spins := 1; ; spins++ {
 			i, c := j.Read(0, 1000)
 			if !i.Status.Final() {
@@ -266,21 +258,18 @@ func TestLogIsMarkedBeforeTheStatusIsFinal(t *testing.T) {
 	r := NewRegistry(Config{})
 	defer r.Close(Stop{By: Shutdown})
 	begun, over := make(chan struct{}), make(chan struct{})
-	j, err := r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
+	j := must.Get(r.Start(Spec{}, runFunc(func(_ context.Context, p *Port) Outcome {
 		p.Begin()
 		close(begun)
 		<-over
 		return Outcome{Receipt: Receipt{End: Returned}}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	<-begun
 	j.mu.Lock()
 	close(over)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = j.log.Wait(ctx, 0) // nothing is written: it returns at the mark
+	err := j.log.Wait(ctx, 0) // nothing is written: it returns at the mark
 	status := j.record.Status
 	j.mu.Unlock()
 	if err != nil || status != Running {

@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 func titles(records []Record) string {
@@ -284,7 +285,7 @@ func jobSize(tb testing.TB, n int) int {
 	ready := make(chan struct{})
 	before := used()
 	for range n {
-		_, err := r.Start(Spec{Timeout: time.Hour}, runFunc(func(ctx context.Context, p *Port) Outcome {
+		must.Get(r.Start(Spec{Timeout: time.Hour}, runFunc(func(ctx context.Context, p *Port) Outcome {
 			p.Begin()
 			for range 64 {
 				p.Write(output.TTY, line)
@@ -292,10 +293,7 @@ func jobSize(tb testing.TB, n int) int {
 			ready <- struct{}{}
 			<-ctx.Done()
 			return Outcome{Receipt: Receipt{End: Returned}}
-		}))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		})))(tb)
 	}
 	for range n {
 		<-ready

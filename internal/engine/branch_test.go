@@ -10,6 +10,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -28,10 +29,7 @@ func TestBranchOfASession(t *testing.T) {
 		t.Error("a session without Python was branched")
 	}
 	b.says(sc, "base", "x = [1]")
-	st, _, err := b.Branch(t.Context(), "base", "twig")
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, _ := must.Get2(b.Branch(t.Context(), "base", "twig"))(t)
 	if st.Name != "twig" || st.Parent != "base" || st.PID == 0 || st.Dir != dir || st.Variables != 1 {
 		t.Errorf("the branch is %+v", st)
 	}

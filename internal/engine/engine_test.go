@@ -76,10 +76,7 @@ func (b *bench) Scope() engine.Scope { return b.Engine.Scope(engine.Client{Env: 
 // python starts a job in a session of the scope.
 func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
 	b.t.Helper()
-	s, _, err := b.Open(sc, session)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	s, _ := must.Get2(b.Open(sc, session))(b.t)
 	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Session: session, Title: code}, s.Exec(code))
 }
 
@@ -87,10 +84,7 @@ func (b *bench) python(sc engine.Scope, session, code string) *jobs.Job {
 func (b *bench) shell(sc engine.Scope, c engine.Command) *jobs.Job {
 	b.t.Helper()
 	c.Dir = sc.Workspace
-	run, err := b.Shell(sc, c)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	run := must.Get(b.Shell(sc, c))(b.t)
 	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Title: c.Line}, run)
 }
 

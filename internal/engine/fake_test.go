@@ -152,9 +152,7 @@ func TestEngineKnowsASessionByItsInterface(t *testing.T) {
 	b := newBench(t, c)
 	sc := b.Scope()
 	jobstest.End(t, b.python(sc, "lab", "x"))
-	if _, _, err := b.Branch(t.Context(), "lab", "twig"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(b.Branch(t.Context(), "lab", "twig"))(t)
 	twig := must.Get(b.Session("twig"))(t)
 	if v, err := twig.Variables(t.Context(), ""); err != nil || len(v.Vars) != 1 || v.Vars[0].Name != "x" {
 		t.Errorf("the branch has %+v, %v", v, err)
@@ -167,10 +165,7 @@ func TestEngineKnowsASessionByItsInterface(t *testing.T) {
 	if _, _, err := b.Open(sc, "third"); !errors.As(err, &many) || many.Idle.Name == "" || many.Idle.Processes != 1 {
 		t.Errorf("a third: %v, %+v", err, many)
 	}
-	wait, _, err := b.Delete("twig", jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait, _ := must.Get2(b.Delete("twig", jobs.Agent, "test"))(t)
 	if end, err := wait(t.Context()); !end.Had || err != nil {
 		t.Errorf("deleted: %+v, %v", end, err)
 	}

@@ -44,10 +44,7 @@ print(shutil.which("python"), subprocess.run(["python", "-c", "import sys; print
 	if record := jobstest.End(t, j); record.Status != jobs.Completed || strings.TrimSpace(jobstest.Output(j)) != "/server's /conda" {
 		t.Errorf("a shell job: %s, %q", record.Receipt.Text(), jobstest.Output(j))
 	}
-	wait, kept, err := b.Delete("lab", jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait, kept := must.Get2(b.Delete("lab", jobs.Agent, "test"))(t)
 	if _, err := wait(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -70,10 +67,7 @@ func TestDeleteKeepsNoEnvironmentThatWasNotMade(t *testing.T) {
 	b.create(sc, engine.SessionSpec{Name: "lab", Venv: engine.OwnVenv})
 	j := b.python(sc, "lab", "1")
 	polltest.Until(t, "the environment", exists)
-	wait, kept, err := b.Delete("lab", jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait, kept := must.Get2(b.Delete("lab", jobs.Agent, "test"))(t)
 	if _, err := wait(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -126,9 +120,7 @@ func TestMemoryOfSessions(t *testing.T) {
 		}
 	}
 	b.says(sc, "small", "pass") // which a branch needs
-	if _, _, err := b.Branch(t.Context(), "small", "branch"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(b.Branch(t.Context(), "small", "branch"))(t)
 	const outOfMemory = "failed (out of memory: limit of 100 MB; variables kept)"
 	for session, want := range map[string]string{"small": outOfMemory, "branch": outOfMemory, "default": "completed"} {
 		if got := jobstest.End(t, b.python(sc, session, "len(bytearray(150 << 20))")).Receipt.Text(); got != want {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -15,14 +16,8 @@ import (
 // rerun runs code in the state after a job by running again what has led to it.
 func (b *bench) rerun(after jobs.Record, code string) (string, *jobs.Job) {
 	b.t.Helper()
-	replay, err := b.Replay(after)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	name, run, err := replay.Run("", engine.Work{Code: code})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	replay := must.Get(b.Replay(after))(b.t)
+	name, run := must.Get2(replay.Run("", engine.Work{Code: code}))(b.t)
 	return name, jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Python, Session: name, Title: code}, run)
 }
 
@@ -74,9 +69,7 @@ func TestStateIsKeptByABranch(t *testing.T) {
 	b := newBench(t, config(t))
 	sc := b.Scope()
 	job := jobstest.End(t, b.python(sc, "base", "x = [1]"))
-	if _, _, err := b.Branch(t.Context(), "base", "twig"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(b.Branch(t.Context(), "base", "twig"))(t)
 	b.says(sc, "base", "x.append('base')")
 	continued := func(name string) {
 		t.Helper()
@@ -89,10 +82,7 @@ func TestStateIsKeptByABranch(t *testing.T) {
 		}
 	}
 	continued("gone-on")
-	wait, _, err := b.Delete("base", jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait, _ := must.Get2(b.Delete("base", jobs.Agent, "test"))(t)
 	if _, err := wait(t.Context()); err != nil {
 		t.Error(err)
 	}

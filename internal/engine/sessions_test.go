@@ -24,10 +24,7 @@ import (
 // create makes a session of the scope.
 func (b *bench) create(sc engine.Scope, spec engine.SessionSpec) overview.Session {
 	b.t.Helper()
-	st, _, err := b.Create(b.t.Context(), sc, spec)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	st, _ := must.Get2(b.Create(b.t.Context(), sc, spec))(b.t)
 	return st
 }
 
@@ -229,10 +226,7 @@ print(f'pid {subprocess.Popen(["sleep", "1000"]).pid}. pid {os.getpid()}.')
 time.sleep(1000)`)
 	queued := b.python(sc, "lab", "open('ran', 'w')")
 	all := pids(t, running, 2)
-	wait, _, err := b.Delete("lab", jobs.Agent, "delete_session")
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait, _ := must.Get2(b.Delete("lab", jobs.Agent, "delete_session"))(t)
 	again := b.python(sc, "lab", "print('again')")
 	if end, err := wait(t.Context()); err != nil || !end.Had || end.Survivors != nil {
 		t.Errorf("the end: %+v, %v", end, err)
@@ -263,10 +257,7 @@ func TestDeleteLetsPythonExit(t *testing.T) {
 	b.says(sc, "lab", "import atexit; _ = atexit.register(lambda: open('exited', 'w').close())")
 	b.create(sc, engine.SessionSpec{Name: "new"})
 	for name, had := range map[string]bool{"lab": true, "new": false} {
-		wait, _, err := b.Delete(name, jobs.Agent, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		wait, _ := must.Get2(b.Delete(name, jobs.Agent, "test"))(t)
 		if end, err := wait(t.Context()); err != nil || end.Had != had || end.Note != "" {
 			t.Errorf("the end of %s: %+v, %v", name, end, err)
 		}
@@ -303,9 +294,7 @@ func TestTooManySessions(t *testing.T) {
 	busy := b.python(sc, "b", "input()")
 	jobstest.Asks(t, busy)
 	refused("a")
-	if _, _, err := b.Delete("a", jobs.Agent, "test"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(b.Delete("a", jobs.Agent, "test"))(t)
 	refusedNot := b.create(sc, engine.SessionSpec{Name: "c"})
 	if refusedNot.Name != "c" {
 		t.Errorf("in the room of another: %+v", refusedNot)

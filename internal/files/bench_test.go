@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // Aim: listing 100,000 files takes at most 2x fs.WalkDir, and the reply is bounded.
@@ -15,9 +17,7 @@ func BenchmarkList(b *testing.B) {
 		d, path := workspace(b)
 		for i := range dirs {
 			dir := filepath.Join(path, fmt.Sprintf("dir%03d", i))
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.Mkdir(dir, 0o755))
 			for j := range 100_000 / dirs {
 				put(b, filepath.Join(dir, fmt.Sprintf("file%05d", j)), "", 0o644)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -82,13 +83,7 @@ func TestPathsThatAreRefused(t *testing.T) {
 	must.Do(t, syscall.Mkfifo(filepath.Join(path, "fifo"), 0o644))
 	listener := must.Get(net.Listen("unix", filepath.Join(path, "socket")))(t)
 	defer listener.Close()
-	all := slices.Collect(func(yield func(string) bool) {
-		for way := range access {
-			if !yield(way) {
-				return
-			}
-		}
-	})
+	all := slices.Collect(maps.Keys(access))
 	without := func(ways ...string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(way string) bool { return slices.Contains(ways, way) })
 	}
@@ -214,15 +209,12 @@ func TestWriteFollowsLinks(t *testing.T) {
 // names returns the paths of all files and directories below a directory.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
 		if path != "." {
 			all = append(all, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 

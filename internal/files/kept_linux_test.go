@@ -18,13 +18,9 @@ func TestKeptWorkspace(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path, other string){
 		"a link to another": func(t *testing.T, path, other string) { link(t, other, path) },
 		"a relative link":   func(t *testing.T, path, other string) { link(t, filepath.Base(other), path) },
-		"another directory": func(t *testing.T, path, other string) {
-			must.Do(t, os.Rename(other, path))
-		},
-		"a new directory": func(t *testing.T, path, _ string) {
-			must.Do(t, os.Mkdir(path, 0o700))
-		},
-		"nothing": func(*testing.T, string, string) {},
+		"another directory": func(t *testing.T, path, other string) { must.Do(t, os.Rename(other, path)) },
+		"a new directory":   func(t *testing.T, path, _ string) { must.Do(t, os.Mkdir(path, 0o700)) },
+		"nothing":           func(*testing.T, string, string) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

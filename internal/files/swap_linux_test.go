@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/test/must"
 )
 
 // While another thread swaps a directory for a link that leads out, nothing outside is read, made,
@@ -108,7 +110,7 @@ func tryOnce(d *Dir, n int, name string) (got string, err error) {
 // snapshot returns what is in a directory: names, content, and when they last changed.
 func snapshot(t *testing.T, dir string) string {
 	var b strings.Builder
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -118,9 +120,6 @@ func snapshot(t *testing.T, dir string) string {
 		}
 		fmt.Fprintf(&b, "%s %s\n", path, Version(fi))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }

@@ -252,15 +252,12 @@ func TestRequestsThatAreRefused(t *testing.T) {
 // below returns the paths of all that is below a directory.
 func below(t *testing.T, dir string) string {
 	var all []string
-	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
 		if path != "." {
 			all = append(all, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return strings.Join(all, " ")
 }
 

@@ -71,17 +71,11 @@ func TestNewAndChangedFilesAreFound(t *testing.T) {
 	}
 	write(t, dir, "sub/x")
 	old := time.Now().Add(-time.Hour)
-	for _, err := range []error{
-		os.Chtimes(filepath.Join(dir, "b"), old, old), // as cp -p leaves it
-		os.Rename(filepath.Join(dir, "sub/x"), filepath.Join(dir, "replaced")),
-		os.Remove(filepath.Join(dir, "gone")),
-		os.Rename(filepath.Join(dir, "renamed"), filepath.Join(dir, "moved")),
-		os.Chmod(filepath.Join(dir, "old"), 0o700),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, os.Chtimes(filepath.Join(dir, "b"), old, old)) // as cp -p leaves it
+	must.Do(t, os.Rename(filepath.Join(dir, "sub/x"), filepath.Join(dir, "replaced")))
+	must.Do(t, os.Remove(filepath.Join(dir, "gone")))
+	must.Do(t, os.Rename(filepath.Join(dir, "renamed"), filepath.Join(dir, "moved")))
+	must.Do(t, os.Chmod(filepath.Join(dir, "old"), 0o700))
 	got := all(dir, from)
 	if !knowsBirths(t) {
 		want(t, got, []string{"another", "replaced", "sub/a", "sub/deep/c"}, []string{"changed", "sub/changed"})
@@ -114,16 +108,10 @@ func TestWhatIsNoFileOfTheJobIsLeftOut(t *testing.T) {
 	} {
 		write(t, dir, name)
 	}
-	for _, err := range []error{
-		os.Symlink(elsewhere, filepath.Join(dir, "link")),
-		os.Symlink(filepath.Join(elsewhere, "theirs"), filepath.Join(dir, "linked")),
-		os.Symlink("..", filepath.Join(dir, "sub", "up")),
-		syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, "link")))
+	must.Do(t, os.Symlink(filepath.Join(elsewhere, "theirs"), filepath.Join(dir, "linked")))
+	must.Do(t, os.Symlink("..", filepath.Join(dir, "sub", "up")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	want(t, all(dir, from), []string{".env", "node_modules.txt", ".github/a", "cache/a", "venv/a"}, nil)
 	want(t, all(filepath.Join(dir, "link"), from), []string{"theirs"}, nil) // the directory itself can be a link
 }

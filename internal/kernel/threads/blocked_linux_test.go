@@ -37,10 +37,7 @@ func TestBlocked(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, w := must.Get2(os.Pipe())(t)
 			defer r.Close()
 			defer w.Close()
 			cmd := exec.Command("bash", "-c", test.line)

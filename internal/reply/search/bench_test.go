@@ -12,15 +12,14 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // benchSize is the size of the logs of BenchmarkRun: SEARCH_BENCH_MB in MiB, or 64 MiB.
 func benchSize(b *testing.B) int {
 	mb := 64
 	if s := os.Getenv("SEARCH_BENCH_MB"); s != "" {
-		if _, err := fmt.Sscan(s, &mb); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(fmt.Sscan(s, &mb))(b)
 	}
 	return mb << 20
 }
@@ -47,17 +46,12 @@ func BenchmarkRun(b *testing.B) {
 		piece := flood(kind == "coloured")
 		dir := b.TempDir()
 		log := output.NewStore(output.Config{Cap: int64(size) * 2, Dir: func() (string, error) { return dir, nil }}).NewLog("")
-		file, err := os.Create(filepath.Join(dir, "file"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		file := must.Get(os.Create(filepath.Join(dir, "file")))(b)
 		defer file.Close()
 		total := 0
 		for total < size {
 			log.Write(output.TTY, piece)
-			if _, err := file.Write(piece); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(file.Write(piece))(b)
 			total += len(piece)
 		}
 		log.Finish()

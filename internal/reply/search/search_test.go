@@ -39,8 +39,7 @@ func run(t testing.TB, log output.Reader, q Query) Result {
 		q.Matches = 50
 	}
 	q.Limit = time.Hour
-	r := must.Get(Run(t.Context(), log, q))(t)
-	return r
+	return must.Get(Run(t.Context(), log, q))(t)
 }
 
 // texts returns the lines that match.

@@ -147,11 +147,9 @@ func TestKeyThatOthersCanUseIsRefused(t *testing.T) {
 			f := newFiles(t)
 			f.write(t, 1, -time.Hour, time.Hour)
 			real := f.key + ".real"
-			for _, err := range []error{os.Rename(f.key, real), os.Symlink(real, f.key), os.Chmod(real, mode)} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must.Do(t, os.Rename(f.key, real))
+			must.Do(t, os.Symlink(real, f.key))
+			must.Do(t, os.Chmod(real, mode))
 			if err := os.Chown(real, user, -1); err != nil {
 				t.Skip("only root can give files away:", err)
 			}

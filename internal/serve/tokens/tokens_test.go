@@ -21,10 +21,7 @@ type grant struct{ token, line string }
 
 func newGrant(t *testing.T, tenant string) grant {
 	t.Helper()
-	token, line, err := tokens.New(tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token, line := must.Get2(tokens.New(tenant))(t)
 	return grant{token, line}
 }
 

@@ -25,10 +25,7 @@ const patience = polltest.Patience
 
 func newPipe(t testing.TB) (r, w *os.File) {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w = must.Get2(os.Pipe())(t)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	return r, w
 }

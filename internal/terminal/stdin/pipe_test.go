@@ -18,10 +18,7 @@ import (
 
 func open(t *testing.T) (*stdin.Pipe, *os.File) {
 	t.Helper()
-	p, theirs, err := stdin.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, theirs := must.Get2(stdin.Open())(t)
 	t.Cleanup(func() { p.Close(); theirs.Close() })
 	return p, theirs
 }

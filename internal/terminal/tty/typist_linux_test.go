@@ -92,11 +92,7 @@ func (r *keyReader) begin() { r.Program.Signal(r.t, syscall.SIGUSR1) }
 // types types s and returns its Typing, which is nil if it is all typed.
 func (r *keyReader) types(s tty.Strokes) *tty.Typing {
 	r.t.Helper()
-	x, err := r.Type(r.t.Context(), s)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return x
+	return must.Get(r.Type(r.t.Context(), s))(r.t)
 }
 
 var oneRead = regexp.MustCompile(`read (".*") after (\d+)`)

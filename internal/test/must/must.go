@@ -25,3 +25,14 @@ func Get[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+// Get2 is Get for a step with two values, such as os.Pipe.
+func Get2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+		return a, b
+	}
+}

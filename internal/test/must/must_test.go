@@ -32,7 +32,8 @@ func TestErrorsFailTheTest(t *testing.T) {
 	f := &failing{TB: t}
 	must.Do(f, os.ErrExist)
 	must.Get(strconv.Atoi("seven"))(f)
-	if len(f.said) != 2 || f.said[0] != os.ErrExist || !errors.Is(f.said[1].(error), strconv.ErrSyntax) {
+	must.Get2(0, 0, os.ErrClosed)(f)
+	if len(f.said) != 3 || f.said[0] != os.ErrExist || !errors.Is(f.said[1].(error), strconv.ErrSyntax) || f.said[2] != os.ErrClosed {
 		t.Errorf("said %v", f.said)
 	}
 }
