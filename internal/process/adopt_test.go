@@ -24,25 +24,22 @@ import (
 // pty, reports its pid, and runs rest in the same bash, with the environment of the job.
 func forked(t *testing.T, o *Owner, pty *tty.PTY, rest string) (j *job, orphan procfs.Process) {
 	t.Helper()
-	script := fmt.Sprintf(`exec 3>&1; (setsid bash -c 'exec <>%s >&0 2>&1; echo pid=$$. >&3; exec 3>&-; %s' &); read x`,
-		pty.Slave().Name(), rest)
-	j = onTTY(t, o, "parent", script)
+	return forkedBy(t, o, pty, "setsid", rest)
+}
+
+// forkedBy is forked with another command than setsid, which can take the environment away.
+func forkedBy(t *testing.T, o *Owner, pty *tty.PTY, setsid, rest string) (j *job, orphan procfs.Process) {
+	t.Helper()
+	j = onTTY(t, o, "parent", fmt.Sprintf(`exec 3>&1; (%s bash -c 'exec <>%s >&0 2>&1; echo pid=$$. >&3; exec 3>&-; %s' &); read x`,
+		setsid, pty.Slave().Name(), rest))
 	j.says(t, ".")
 	_, number, _ := strings.Cut(j.output(), "pid=")
-	pid := must.Get(strconv.Atoi(number[:strings.Index(number, ".")]))(t)
-	s, ok := inspect(pid)
+	s, ok := inspect(must.Get(strconv.Atoi(number[:strings.Index(number, ".")]))(t))
 	if !ok {
 		t.Fatal("the orphan has ended")
 	}
 	orphaned(t, s.Process)
 	return j, s.Process
-}
-
-func newPTY(t *testing.T) *tty.PTY {
-	t.Helper()
-	pty := must.Get(tty.Open(24, 80))(t)
-	t.Cleanup(pty.Close)
-	return pty
 }
 
 // adopt adopts a process, whose output it reads.
@@ -56,11 +53,6 @@ func adopt(t *testing.T, o *Owner, p procfs.Process, pty *tty.PTY) *job {
 		j.pump.Close()
 	})
 	return j
-}
-
-func say(t *testing.T, pty *tty.PTY, s string) {
-	t.Helper()
-	must.Get(pty.Master().WriteString(s))(t)
 }
 
 func TestAdoptedOrphanHasItsTrueExit(t *testing.T) {
@@ -219,5 +211,50 @@ func TestGuardWatchesTheAdopted(t *testing.T) {
 	o.guard.close(false)
 	if got := ends(t, b.Handle); got.Signal != syscall.SIGKILL {
 		t.Errorf("got %+v, want SIGKILL by the guard", got)
+	}
+}
+
+// untied returns an orphan that leads its own session on the terminal pty, and that the jobs of two
+// Owners could have started.
+func untied(t *testing.T, o *Owner, other *job, pty *tty.PTY) procfs.Process {
+	t.Helper()
+	for { // again, if a scan saw it before its parents had ended, or before it had closed the job's terminal
+		j, p := forkedBy(t, o, pty, "env -i setsid", "read x; exit 7")
+		if slices.ContainsFunc(o.Unattributed(), same(p)) && slices.ContainsFunc(other.owner.Unattributed(), same(p)) {
+			return p
+		}
+		j.Stop(Ladder{From: ladder.Kill})
+	}
+}
+
+// An orphan that is adopted, or is about to be, outlives another Owner whose guard watched it
+// because a job of that could have started it.
+func TestGuardOfAnotherOwnerSparesTheAdopted(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		t.Run(when+" the other's end", func(t *testing.T) {
+			o := newOwner(t)
+			another := must.Get(NewOwner(guarded()))(t)
+			t.Cleanup(another.Shutdown)
+			other := onTTY(t, another, "other", "read x")
+			pty := newPTY(t)
+			p := untied(t, o, other, pty)
+			var adopted *job
+			if when == "before" {
+				adopted = adopt(t, o, p, pty)
+			}
+			guard := another.guard.pid()
+			another.Shutdown()
+			polltest.Until(t, "the end of the guard", func() bool { _, ok := inspect(guard); return !ok })
+			if e, ok := inspect(p.PID); !ok || e.Ended() || e.Start != p.Start {
+				t.Fatalf("the orphan is gone: %+v", e)
+			}
+			if adopted == nil {
+				adopted = adopt(t, o, p, pty)
+			}
+			say(t, pty, "\n")
+			if got := ends(t, adopted.Handle); got != (Exit{Code: 7}) {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }

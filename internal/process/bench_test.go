@@ -14,6 +14,7 @@ import (
 
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -45,10 +46,7 @@ func BenchmarkEcho(b *testing.B) {
 	})
 	for name, config := range map[string]Config{"process": {}, "process with guard": guarded()} {
 		b.Run(name, func(b *testing.B) {
-			o, err := NewOwner(config)
-			if err != nil {
-				b.Fatal(err)
-			}
+			o := must.Get(NewOwner(config))(b)
 			defer o.Shutdown()
 			for b.Loop() {
 				pty, err := tty.Open(40, 120)

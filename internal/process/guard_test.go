@@ -283,13 +283,10 @@ func TestGuardNeedNotScan(t *testing.T) {
 	polltest.Check(t, func() error {
 		var warned bytes.Buffer
 		lines := filepath.Join(t.TempDir(), "lines")
-		o, err := NewOwner(Config{
+		o := must.Get(NewOwner(Config{
 			Guard: []string{"/bin/sh", "-c", `exec cat >"$LINES"`}, GuardEnv: append(testEnv, "LINES="+lines),
 			Log: slog.New(slog.NewTextHandler(&warned, nil)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		onPipe(t, o, "job", "sleep 1000")
 		o.Shutdown()
 		if warned.Len() > 0 {
@@ -303,10 +300,14 @@ func TestGuardNeedNotScan(t *testing.T) {
 	})
 }
 
-// After Shutdown has begun, no process is started that it could miss.
+// After Shutdown has begun, no process is started that it could miss, not even by a Start that began
+// before.
 func TestNoStartAfterShutdown(t *testing.T) {
 	o := newOwner(t)
 	o.Shutdown()
+	if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); !errors.Is(err, errShutdown) {
+		t.Errorf("got %v, want %v", err, errShutdown)
+	}
 	err := reaper.launch(&o.closed, "/bin/true", []string{"true"}, &os.ProcAttr{}, func(*child.Child) { t.Error("started") })
 	if !errors.Is(err, errShutdown) {
 		t.Error(err)

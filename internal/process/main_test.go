@@ -164,12 +164,24 @@ func (j *job) output() string {
 	return strings.ReplaceAll(string(j.out), "\r\n", "\n")
 }
 
+// newPTY returns a terminal that is closed at the test's end.
+func newPTY(t testing.TB) *tty.PTY {
+	t.Helper()
+	pty := must.Get(tty.Open(24, 80))(t)
+	t.Cleanup(pty.Close)
+	return pty
+}
+
+func say(t testing.TB, pty *tty.PTY, s string) {
+	t.Helper()
+	must.Get(pty.Master().WriteString(s))(t)
+}
+
 // onTTY starts a bash script on a terminal of its own, as a job with the given mark. It runs in a
 // directory of its own: on a terminal, nohup writes a file.
 func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
-	pty := must.Get(tty.Open(24, 80))(t)
-	t.Cleanup(pty.Close)
+	pty := newPTY(t)
 	j := &job{pty: pty}
 	j.Handle = must.Get(o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), TTY: pty, Mark: mark}))(t)
 	j.pump = pump.Shared(pty.Master(), j.write)
@@ -183,17 +195,10 @@ func onTTY(t testing.TB, o *Owner, mark, script string) *job {
 // onPipe starts a bash script with one pipe as stdout and stderr, and /dev/null as stdin.
 func onPipe(t testing.TB, o *Owner, mark, script string) *job {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := must.Get2(os.Pipe())(t)
 	defer w.Close()
 	j := &job{}
-	j.Handle, err = o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), Files: []*os.File{nil, w, w}, Mark: mark})
-	if err != nil {
-		r.Close()
-		t.Fatal(err)
-	}
+	j.Handle = must.Get(o.Start(Spec{Argv: []string{"bash", "-c", script}, Env: testEnv, Dir: t.TempDir(), Files: []*os.File{nil, w, w}, Mark: mark}))(t)
 	j.pump = pump.New(r, j.write)
 	t.Cleanup(func() {
 		end(t, j.Handle)

@@ -140,14 +140,13 @@ func TestUnattributed(t *testing.T) {
 			if slices.ContainsFunc(j.Tree(), same(p)) {
 				t.Errorf("attributed to a job: %v", j.Tree())
 			}
-			must.Get(j.pty.Master().WriteString("0\n"))(t)
-			ends(t, j.Handle)
+			finish(t, j)
 			if len(tagged(tag)) != 1 {
 				t.Error("it has ended although a candidate still runs")
 			}
 			switch how {
 			case "the last ends":
-				must.Get(other.pty.Master().WriteString("0\n"))(t)
+				finish(t, other)
 			case "the last is cancelled":
 				other.Stop(Ladder{})
 			default:
@@ -215,7 +214,7 @@ func open(t testing.TB, gate string) {
 func finish(t testing.TB, jobs ...*job) {
 	t.Helper()
 	for _, j := range jobs {
-		must.Get(j.pty.Master().WriteString("\n"))(t)
+		say(t, j.pty, "\n")
 		ends(t, j.Handle)
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/terminal/pump"
-	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/test/must"
 
 	"github.com/creack/pty"
@@ -70,10 +69,7 @@ func TestStartSpec(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, w := must.Get2(os.Pipe())(t)
 			tt.spec.Env = append(tt.spec.Env, testEnv...)
 			tt.spec.Files = []*os.File{nil, w, nil}
 			h, err := o.Start(tt.spec)
@@ -113,8 +109,7 @@ func TestStartErrorsNameTheCause(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	must.Do(t, os.WriteFile(file, nil, 0o600))
-	pty := must.Get(tty.Open(24, 80))(t)
-	defer pty.Close()
+	pty := newPTY(t)
 	tests := []struct {
 		name string
 		spec Spec
@@ -137,14 +132,6 @@ func TestStartErrorsNameTheCause(t *testing.T) {
 				t.Errorf("got error %v, want one that is %v and says %q", err, tt.is, tt.says)
 			}
 		})
-	}
-}
-
-func TestStartAfterShutdown(t *testing.T) {
-	o := newOwner(t)
-	o.Shutdown()
-	if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); !errors.Is(err, errShutdown) {
-		t.Errorf("got %v, want %v", err, errShutdown)
 	}
 }
 

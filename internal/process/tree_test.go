@@ -16,7 +16,6 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/process/procset"
-	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
@@ -56,9 +55,7 @@ func TestChildrenOfOtherCode(t *testing.T) {
 	stdin.Close()
 	polltest.Until(t, "a zombie", func() bool { e, ok := inspect(cmd.Process.Pid); return ok && e.Ended() })
 	reaper.scan()
-	if c := j.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
-		t.Errorf("survivors %v", c.Survivors)
-	}
+	end(t, j.Handle)
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
 		t.Errorf("waiting for it: %v, want exit 9", err)
 	}
@@ -106,9 +103,7 @@ func TestQuickStarts(t *testing.T) {
 				if got := h.Exit(); got != (Exit{Code: code}) {
 					t.Errorf("got %+v, want exit %d", got, code)
 				}
-				if c := h.Stop(Ladder{From: ladder.Kill}); c.Survivors != nil {
-					t.Errorf("survivors %v", c.Survivors)
-				}
+				end(t, h)
 			}
 		})
 	}
@@ -200,8 +195,7 @@ func TestDoomedGetMoreTime(t *testing.T) {
 func TestHungUpBeforeReaped(t *testing.T) {
 	o := newOwner(t)
 	tag := tag()
-	pty := must.Get(tty.Open(24, 80))(t)
-	defer pty.Close()
+	pty := newPTY(t)
 	h := &Handle{owner: o, tty: pty, mark: "job", done: make(chan struct{}), treeGone: make(chan struct{})}
 	attr := &os.ProcAttr{Env: testEnv, Files: slices.Repeat([]*os.File{pty.Slave()}, 3), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true}}
 	script := `sleep ` + tag + ` & until grep -qx sleep /proc/$!/comm; do :; done; exit`

@@ -38,11 +38,7 @@ func TestMain(m *testing.M) {
 
 // part returns the test binary as one of its programs.
 func part(args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return exec.Command(self, args...)
+	return exec.Command(need(os.Executable()), args...)
 }
 
 // exitOn ends a part after an error.
@@ -53,48 +49,45 @@ func exitOn(err error) {
 	}
 }
 
+// need returns v, or ends a part after an error.
+func need[T any](v T, err error) T {
+	exitOn(err)
+	return v
+}
+
 // partServer joins the group base, makes a Group of 64 MiB in it, has a child reach the limit, and
 // leaves its groups to its guard.
 func partServer(base string) {
 	exitOn(put(base, os.Getpid()))
 	guard := part("part-guard")
-	in, err := guard.StdinPipe()
-	exitOn(err)
+	in := need(guard.StdinPipe())
 	exitOn(guard.Start())
 	defer in.Close()
 	fmt.Println("available:", Available())
-	g, err := New(64 << 20)
-	exitOn(err)
+	g := need(New(64 << 20))
 	if g == nil {
 		fmt.Println("no group:", Available())
 		return
 	}
-	here, err := current()
-	exitOn(err)
+	here := need(current())
 	fmt.Println("moved:", here == leafOf(base, os.Getpid()))
-	limit, err := os.ReadFile(filepath.Join(g.dir, "memory.max"))
-	exitOn(err)
+	limit := need(os.ReadFile(filepath.Join(g.dir, "memory.max")))
 	fmt.Println("limit:", strings.TrimSpace(string(limit)))
-	before, err := Kills()
-	exitOn(err)
+	before := need(Kills())
 
 	eater := part("part-eater")
-	start, err := eater.StdinPipe()
-	exitOn(err)
+	start := need(eater.StdinPipe())
 	exitOn(eater.Start())
 	exitOn(g.Add(eater.Process.Pid))
 	fmt.Println("full:", g.Full())
 	start.Close()
 	fmt.Println("eater:", eater.Wait())
-	kills, err := g.Counter()()
-	exitOn(err)
+	kills := need(g.Counter()())
 	fmt.Println("kills:", kills, "full:", g.Full())
-	after, err := Kills()
-	exitOn(err)
+	after := need(Kills())
 	fmt.Println("of others:", after-before)
 
-	other, err := g.Another()
-	exitOn(err)
+	other := need(g.Another())
 	fmt.Println("another:", other.dir != g.dir, "full:", other.Full())
 	g.Remove() // the other one is left to the guard
 	fmt.Println("removed:", missing(g.dir, ""))

@@ -14,8 +14,7 @@ import (
 
 func start(t *testing.T, script string) *Child {
 	t.Helper()
-	c := must.Get(Start("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}}))(t)
-	return c
+	return must.Get(Start("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true}}))(t)
 }
 
 // A child that has ended is a zombie that keeps its pid until it is reaped. After that no signal is

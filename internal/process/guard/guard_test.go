@@ -79,10 +79,7 @@ func TestKillsAtTheEndOfInput(t *testing.T) {
 func TestKillsNothingIfTheServerHas(t *testing.T) {
 	t.Parallel()
 	added, ended := start(t, "GUARD_TEST=ended", "sleep", "1000")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := must.Get2(os.Pipe())(t)
 	defer r.Close()
 	io.WriteString(w, Mark("GUARD_TEST", "ended")+Add(added)+Ended())
 	w.Close()
