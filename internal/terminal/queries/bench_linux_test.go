@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/terminal/queries"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
 )
 
 const volume = 32 << 20 // bytes
@@ -27,9 +28,7 @@ func BenchmarkPump(b *testing.B) {
 	for name, text := range texts {
 		b.Run(name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "text")
-			if err := os.WriteFile(path, []byte(strings.Repeat(text, volume/len(text))), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.WriteFile(path, []byte(strings.Repeat(text, volume/len(text))), 0o600))
 			b.SetBytes(volume)
 			var ours, theirs time.Duration
 			for b.Loop() {
@@ -43,10 +42,7 @@ func BenchmarkPump(b *testing.B) {
 
 // show returns how long a program takes to write a file to a terminal whose output goes to a log.
 func show(b *testing.B, path string, answers bool) time.Duration {
-	pty, err := tty.Open(40, 120)
-	if err != nil {
-		b.Fatal(err)
-	}
+	pty := must.Get(tty.Open(40, 120))(b)
 	defer pty.Close()
 	log := output.NewStore(output.Config{}).NewLog("1")
 	defer log.Discard()
@@ -60,9 +56,7 @@ func show(b *testing.B, path string, answers bool) time.Duration {
 	cmd.Stdout = pty.Slave()
 	p := pump.Shared(pty.Master(), sink)
 	begin := time.Now()
-	if err := cmd.Run(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, cmd.Run())
 	p.Close()
 	return time.Since(begin)
 }
@@ -75,10 +69,7 @@ func BenchmarkPrinted(b *testing.B) {
 			piece := []byte(strings.Repeat(text, 4095/len(text)))
 			log := output.NewStore(output.Config{}).NewLog("1")
 			defer log.Discard()
-			pty, err := tty.Open(40, 120)
-			if err != nil {
-				b.Fatal(err)
-			}
+			pty := must.Get(tty.Open(40, 120))(b)
 			defer pty.Close()
 			r := queries.New(pty, func() ([]int, error) { return nil, nil })
 			defer r.Close()

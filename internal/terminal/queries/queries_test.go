@@ -55,16 +55,9 @@ func newTerminal(t testing.TB) *terminal {
 // mode sets whether the terminal echoes and whether it passes input on in lines.
 func (x *terminal) mode(echo, canon bool) {
 	x.t.Helper()
-	c, err := x.pty.Slave().SyscallConn()
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	var modeErr error
-	err = c.Control(func(fd uintptr) {
-		var mode *unix.Termios
-		if mode, modeErr = getMode(int(fd)); modeErr != nil {
-			return
-		}
+	c := must.Get(x.pty.Slave().SyscallConn())(x.t)
+	must.Do(x.t, c.Control(func(fd uintptr) {
+		mode := must.Get(unix.IoctlGetTermios(int(fd), unix.TCGETS))(x.t)
 		mode.Lflag &^= unix.ECHO | unix.ICANON
 		if echo {
 			mode.Lflag |= unix.ECHO
@@ -73,11 +66,8 @@ func (x *terminal) mode(echo, canon bool) {
 			mode.Lflag |= unix.ICANON
 		}
 		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
-		modeErr = setMode(int(fd), mode)
-	})
-	if err != nil || modeErr != nil {
-		x.t.Fatal(err, modeErr)
-	}
+		must.Do(x.t, unix.IoctlSetTermios(int(fd), unix.TCSETS, mode))
+	}))
 }
 
 // print prints text and waits until all of it has been read.
@@ -91,19 +81,12 @@ func (x *terminal) print(text string) {
 // write prints text.
 func (x *terminal) write(text string) {
 	x.t.Helper()
-	if _, err := x.pty.Slave().WriteString(text); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Get(x.pty.Slave().WriteString(text))(x.t)
 }
 
 func (x *terminal) unread() (n int) {
-	c, err := x.pty.Slave().SyscallConn()
-	if err == nil {
-		err = c.Control(func(fd uintptr) { n, _ = pump.Buffered(int(fd)) })
-	}
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	c := must.Get(x.pty.Slave().SyscallConn())(x.t)
+	must.Do(x.t, c.Control(func(fd uintptr) { n, _ = pump.Buffered(int(fd)) }))
 	return n
 }
 
@@ -149,6 +132,7 @@ func (x *terminal) idle() {
 }
 
 func TestAnswers(t *testing.T) {
+	long := strings.Repeat("a line of \x1b[1;31mcolour\x1b[m\r\n", 20_000)
 	for name, c := range map[string]struct{ printed, want string }{
 		"cursor":             {"\x1b[6n", "\x1b[1;1R"},
 		"cursor, extended":   {"\x1b[?6n", "\x1b[?1;1R"},
@@ -177,6 +161,14 @@ func TestAnswers(t *testing.T) {
 		"colours by ST":      {"\x1b]11;?\x1b\\", "\x1b]11;rgb:0000/0000/0000\x1b\\"},
 		"text of the output": {"\x1b]0;rm -rf\a\x1b[21t\x1bP$qm\x1b\\\x1bP+q544e\x1b\\\x1b]52;c;?\a\x1b]4;1;?\a\x05", ""},
 		"other sequences":    {"\x1b[=c\x1b[>q\x1b[1;6n\x1b[7n\x1b[18t\x1b[?u\x1b[1c", ""},
+
+		// A program begins to ask when much has been printed already.
+		"after lines":             {long + "ab\x1b[6n", "\x1b[24;3R"},
+		"after a full screen":     {long + "ab\x1b[?1049h\x1b[3;3H\x1b[6n\x1b[?1049l\x1b[6n", "\x1b[3;3R\x1b[24;3R"},
+		"after lines, moved":      {long + "\x1b[5;7H\x1b[6n", "\x1b[5;7R"},
+		"after lines, unfinished": {long + strings.Repeat("\x1b[", 1000) + "\x1b[9;9H\x1b[6n", "\x1b[9;9R"},
+		"after a long line":       {strings.Repeat("x", 2001) + "\r\n\x1b[6n", "\x1b[24;1R"},
+		"after nothing but NULs":  {"\x1b[7;7H" + strings.Repeat("\x00", 1000) + "\x1b[6n", "\x1b[7;7R"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := newTerminal(t).answers(c.printed); got != c.want {
@@ -207,25 +199,6 @@ func TestCursorLater(t *testing.T) {
 	must.Do(t, x.pty.Resize(10, 20))
 	check("\x1b[999;999H", "\x1b[10;20R")
 	check(strings.Repeat("\r\n", 5)+strings.Repeat("x", 25), "\x1b[10;6R")
-}
-
-// A program begins to ask when much has been printed already.
-func TestCursorAfterLongOutput(t *testing.T) {
-	lines := strings.Repeat("a line of \x1b[1;31mcolour\x1b[m\r\n", 20_000)
-	for name, c := range map[string]struct{ printed, want string }{
-		"lines":            {lines + "ab\x1b[6n", "\x1b[24;3R"},
-		"a full screen":    {lines + "ab\x1b[?1049h\x1b[3;3H\x1b[6n\x1b[?1049l\x1b[6n", "\x1b[3;3R\x1b[24;3R"},
-		"then moved":       {lines + "\x1b[5;7H\x1b[6n", "\x1b[5;7R"},
-		"unfinished":       {lines + strings.Repeat("\x1b[", 1000) + "\x1b[9;9H\x1b[6n", "\x1b[9;9R"},
-		"a long line":      {strings.Repeat("x", 2001) + "\r\n\x1b[6n", "\x1b[24;1R"},
-		"nothing but NULs": {"\x1b[7;7H" + strings.Repeat("\x00", 1000) + "\x1b[6n", "\x1b[7;7R"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := newTerminal(t).answers(c.printed); got != c.want {
-				t.Errorf("answer %q, want %q", got, c.want)
-			}
-		})
-	}
 }
 
 // Nothing is typed for a query that came while the terminal was not silent, now or later.
