@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/kernel/sockdiag"
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -64,10 +65,7 @@ func BenchmarkCensus(b *testing.B) {
 			takeCensus()
 		}
 	})
-	all, err := procfs.All()
-	if err != nil {
-		b.Fatal(err)
-	}
+	all := must.Get(procfs.All())(b)
 	b.Logf("%d processes", len(all))
 }
 
@@ -232,10 +230,7 @@ if not os.fork():
         os.write(1, b".")`, prompt, `os.read(0, 100)`},
 	} {
 		b.Run(name, func(b *testing.B) {
-			r, w, err := os.Pipe()
-			if err != nil {
-				b.Fatal(err)
-			}
+			r, w := must.Get2(os.Pipe())(b)
 			defer r.Close()
 			p := start(b, []string{"python3", "-c", `
 import os, select, termios, threading, time

@@ -81,10 +81,7 @@ async def main():
     asyncio.get_running_loop().add_reader(0, lambda: None)
     await server.serve_forever()
 asyncio.run(main())`},
-		"pipe of another process": {accepts, kindLine, `
-r, w = os.pipe()
-other()
-os.close(w); poll(0, r)`},
+		"pipe of another process": {accepts, kindLine, `poll_pipe_of(steps)`},
 		"a pipe that another process has too": {accepts, kindLine, `
 r, w = os.pipe()
 other()
@@ -125,8 +122,6 @@ s = socket.create_server(("127.0.0.1", 0)); blocked(s.accept); os.read(0, 1)`},
 		"read, and a thread with a socket in an epoll": {accepts, kindLine, `
 s = socket.create_server(("127.0.0.1", 0)); blocked(epoll(s).poll); os.read(0, 1)`},
 		"read, and a thread that computes": {crowded, kindLine, `
-def compute():
-    while True: pass
 thread(compute)
 os.read(0, 1)`},
 		"read, and a thread that sleeps in short steps": {waits, kindLine, `
@@ -135,8 +130,6 @@ def steps():
 thread(steps)
 os.read(0, 1)`},
 		"poll, and a thread that computes": {crowded, kindLine, `
-def compute():
-    while True: pass
 thread(compute)
 poll(0, libc.eventfd(0, 0))`},
 		"poll, and a thread that waits for a child": {accepts, kindLine, `

@@ -18,7 +18,7 @@ import (
 // the tests' time. It reads a terminal's path and a program in each line, forks, and prints the
 // child's pid. keep saves an object from the collector, which would close its descriptor; resting
 // starts a process that shares all descriptors and runs a function or else waits for a signal;
-// other's does something again and again.
+// other's does something again and again, and that of poll_pipe_of runs a function.
 const nurseryProgram = `
 import ctypes, fcntl, json, os, select, signal, socket, struct, sys, tempfile, termios, threading, time, tty, asyncio, pty
 libc = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +50,15 @@ def resting(f=signal.pause, *a):
     return pid
 def steps():
     while True: time.sleep(0.01)
+def compute():
+    while True: pass
 def other(): return resting(steps)
+def poll_pipe_of(f, *a):
+    """Wait for the terminal and for a pipe into which only another process can write, which runs f."""
+    r, w = os.pipe()
+    resting(f, *a)
+    os.close(w)
+    poll(0, r)
 def connect():
     with socket.create_server(("127.0.0.1", 0)) as s:
         a = socket.create_connection(s.getsockname())

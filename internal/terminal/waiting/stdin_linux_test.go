@@ -15,10 +15,7 @@ import (
 // script has closed its standard output just before it begins to wait.
 func startPiped(t testing.TB, script string) (program, *stdin.Pipe) {
 	t.Helper()
-	pipe, theirs, err := stdin.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, theirs := must.Get2(stdin.Open())(t)
 	t.Cleanup(pipe.Close)
 	defer theirs.Close()
 	cmd := exec.Command("bash", "-c", script)

@@ -21,18 +21,12 @@ func TestOtherEnds(t *testing.T) {
 		want verdict
 		code string
 	}{
-		"a pipe of a process that waits for a signal": {waits, `
-r, w = os.pipe()
-resting()
-os.close(w); poll(0, r)`},
+		"a pipe of a process that waits for a signal": {waits, `poll_pipe_of(signal.pause)`},
 		"a pipe that is shared with a process that sleeps for long": {waits, `
 r, w = os.pipe()
 resting(libc.sleep, 1000)
 poll(0, r)`},
-		"a pipe of a process in a futex": {waits, `
-r, w = os.pipe()
-resting(threading.Event().wait, 1000)
-os.close(w); poll(0, r)`},
+		"a pipe of a process in a futex": {waits, `poll_pipe_of(threading.Event().wait, 1000)`},
 		"a pipe of a process that waits for its child": {waits, `
 r, w = os.pipe()
 def parent():
@@ -43,18 +37,12 @@ def parent():
     os.waitpid(child, 0)
 resting(parent)
 os.close(w); poll(0, r)`},
-		"a pipe of a process that polls for long": {waits, `
-r, w = os.pipe()
-resting(poll, libc.eventfd(0, 0))
-os.close(w); poll(0, r)`},
+		"a pipe of a process that polls for long": {waits, `poll_pipe_of(poll, libc.eventfd(0, 0))`},
 		"a pipe of a process that is stopped": {waits, `
 r, w = os.pipe()
 os.kill(other(), signal.SIGSTOP)
 os.close(w); poll(0, r)`},
-		"a pipe of a process that waits for the terminal, too": {waits, `
-r, w = os.pipe()
-resting(poll, 0)
-os.close(w); poll(0, r)`},
+		"a pipe of a process that waits for the terminal, too": {waits, `poll_pipe_of(poll, 0)`},
 		"processes that wait for one another": {waits, `
 a, b = socket.socketpair(); c, d = socket.socketpair()
 def first(): b.close(); d.close(); a.recv(1)
@@ -102,10 +90,8 @@ b.close(); blocked(a.recv, 1); os.read(0, 1)`},
 		"poll, and a thread that has ended": {waits, `
 thread(poll, 0, libc.eventfd(0, 0)); end_first_thread()`},
 		"a pipe of a process whose first thread has ended": {waits, `
-r, w = os.pipe()
 def threads(): thread(os.read, libc.eventfd(0, 0), 8); end_first_thread()
-resting(threads)
-os.close(w); poll(0, r)`},
+poll_pipe_of(threads)`},
 		"a pipe that a process had that has ended": {waits, `
 r, w = os.pipe()
 os.waitid(os.P_PID, resting(int), os.WEXITED | os.WNOWAIT)
@@ -133,45 +119,28 @@ resting(os.read, m, 1)
 os.close(m); poll(0, s)`},
 
 		"a pipe of a process that wakes for a moment": {accepts, `
-r, w = os.pipe()
 def short():
     while True: poll(libc.eventfd(0, 0), timeout=10)
-resting(short)
-os.close(w); poll(0, r)`},
+poll_pipe_of(short)`},
 		"a pipe of a process with a thread that wakes": {accepts, `
-r, w = os.pipe()
 def threads(): thread(steps); signal.pause()
-resting(threads)
-os.close(w); poll(0, r)`},
-		"a pipe of a process that computes": {accepts, `
-r, w = os.pipe()
-def compute():
-    while True: pass
-resting(compute)
-os.close(w); poll(0, r)`},
-		"a pipe of a process that listens": {accepts, `
-s = socket.create_server(("127.0.0.1", 0))
-r, w = os.pipe()
-resting(s.accept)
-os.close(w); poll(0, r)`},
+poll_pipe_of(threads)`},
+		"a pipe of a process that computes": {accepts, `poll_pipe_of(compute)`},
+		"a pipe of a process that listens":  {accepts, `poll_pipe_of(socket.create_server(("127.0.0.1", 0)).accept)`},
 		"a pipe of a process whose pipe is of one that works": {accepts, `
 r, w = os.pipe(); r2, w2 = os.pipe()
 other()
 os.close(w2); resting(os.read, r2, 1)
 os.close(w); os.close(r2); poll(0, r)`},
 		"a pipe of a process whose first thread has ended and another works": {accepts, `
-r, w = os.pipe()
 def threads(): thread(steps); end_first_thread()
-resting(threads)
-os.close(w); poll(0, r)`},
+poll_pipe_of(threads)`},
 		"a pipe of a process with a timer": {accepts, `
-r, w = os.pipe()
 timer = libc.timerfd_create(1, 0)
 libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 20000000), None)
 def ticks():
     while True: poll(timer); os.read(timer, 8)
-resting(ticks)
-os.close(w); poll(0, r)`},
+poll_pipe_of(ticks)`},
 		"a timer that has expired": {accepts, `
 timer = libc.timerfd_create(1, 0)
 libc.timerfd_settime(timer, 0, (ctypes.c_long * 4)(0, 20000000, 0, 1), None)
@@ -186,8 +155,6 @@ a = socket.create_connection(("127.0.0.1", outside)); poll(0, a)`},
 		"a Unix socket of a process outside": {accepts, `
 a = socket.socket(socket.AF_UNIX); a.connect("\0" + outside_unix); poll(0, a)`},
 		"poll, and a thread that has ended, and one that works": {crowded, `
-def compute():
-    while True: pass
 thread(compute); thread(poll, 0, libc.eventfd(0, 0)); end_first_thread()`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,10 +60,7 @@ func TestEachQuestionIsReportedOnceAndBeforeItsAnswer(t *testing.T) {
 	for _, how := range []string{"aloud", "silent"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, w := must.Get2(os.Pipe())(t)
 			defer r.Close()
 			p := start(t, []string{"python3", "-c", asker, how, fmt.Sprint(questions)}, w)
 			w.Close()
@@ -90,13 +87,11 @@ func TestEachQuestionIsReportedOnceAndBeforeItsAnswer(t *testing.T) {
 func countNow(t *testing.T, r *os.File, n *int) int {
 	t.Helper()
 	c := must.Get(r.SyscallConn())(t)
-	if err := c.Read(func(fd uintptr) bool {
+	must.Do(t, c.Read(func(fd uintptr) bool {
 		k, _ := unix.Read(int(fd), make([]byte, 1000))
 		*n += max(k, 0)
 		return true
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return *n
 }
 
