@@ -25,6 +25,17 @@ func filled(n int) []byte {
 // attach adds an attachment of n bytes.
 func attach(l output.TestLog, n int) int { return l.Attach(filled(n)) }
 
+// finished returns n finished logs with an attachment of size bytes each.
+func finished(m output.TestStore, n, size int) (all []output.TestLog) {
+	for range n {
+		l := m.New()
+		attach(l, size)
+		l.Finish()
+		all = append(all, l)
+	}
+	return all
+}
+
 // wantAttachment fails the test unless attachment n has that many bytes, the right ones.
 func wantAttachment(t *testing.T, what string, l output.TestLog, n, size int) {
 	t.Helper()
@@ -95,11 +106,7 @@ func TestAttachmentsShareTheDisk(t *testing.T) {
 func TestFullDiskKeepsAttachmentsInMemory(t *testing.T) {
 	racetest.Skip(t)
 	m := sharing(t, 0, 0)
-	d := new(fullDisk)
-	m.WrapFile(func(f output.RawFile) output.RawFile {
-		d.RawFile = f
-		return d
-	})
+	d := withRoom(m, 0)
 	l := m.New()
 	for range 65 {
 		attach(l, mega)
@@ -252,7 +259,7 @@ func TestFinishedLogsMakeRoomInMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := sharing(t, test.limit, 0)
-			m.WrapFile(func(f output.RawFile) output.RawFile { return &fullDisk{RawFile: f} })
+			withRoom(m, 0)
 			running, large, mixed := m.New(), m.New(), m.New()
 			attach(running, mega)
 			attach(mixed, small)
@@ -292,13 +299,7 @@ func TestFinishedLogsMakeRoomInMemory(t *testing.T) {
 // No more logs lose their attachments in memory than an attachment needs, and none twice.
 func TestFinishedLogsLoseNoMoreThanNeeded(t *testing.T) {
 	m := sharing(t, small, 0) // nothing but small ones fits on disk
-	var all []output.TestLog
-	for range 64 {
-		l := m.New()
-		attach(l, mega)
-		l.Finish()
-		all = append(all, l)
-	}
+	all := finished(m, 64, mega)
 	running := m.New()
 	attach(running, mega)
 	wantGone(t, "the first log", all[0], 0, output.ErrLimit)
@@ -321,13 +322,7 @@ func TestFinishedLogsLoseNoMoreThanNeeded(t *testing.T) {
 // A finished log that is discarded leaves the others to make room, and keeps nothing that comes later.
 func TestDiscardedLogLeavesTheOthers(t *testing.T) {
 	m := sharing(t, small, 0)
-	var all []output.TestLog
-	for range 64 {
-		l := m.New()
-		attach(l, mega)
-		l.Finish()
-		all = append(all, l)
-	}
+	all := finished(m, 64, mega)
 	all[10].Discard()
 	running := m.New()
 	attach(running, mega) // takes the room of the one that was discarded
@@ -360,13 +355,7 @@ func TestEvictedSpaceIsForAnySize(t *testing.T) {
 // A small attachment goes to a disk that works before it costs a finished log anything.
 func TestSmallAttachmentsEvictNothingWhileTheDiskWorks(t *testing.T) {
 	m := sharing(t, 0, 0)
-	var all []output.TestLog
-	for range 64<<20/small + 1 {
-		l := m.New()
-		attach(l, small)
-		l.Finish()
-		all = append(all, l)
-	}
+	all := finished(m, 64<<20/small+1, small)
 	wantAttachment(t, "the first log", all[0], 0, small)
 	wantAttachment(t, "the newest log", all[len(all)-1], 0, small)
 	if u := m.Usage(); u.Bytes != small {

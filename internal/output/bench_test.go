@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
 )
 
 // Bytes that a pump writes at a time.
@@ -36,10 +37,7 @@ func BenchmarkWrite(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("%d/floor=file", n), func(b *testing.B) {
-			f, err := os.Create(b.TempDir() + "/floor")
-			if err != nil {
-				b.Fatal(err)
-			}
+			f := must.Get(os.Create(b.TempDir() + "/floor"))(b)
 			defer f.Close()
 			b.SetBytes(int64(n))
 			written := 0
@@ -98,17 +96,12 @@ func BenchmarkPoll(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	const size, reply = 32 << 20, 16_000
 	l, _ := onDisk(b, 0)
-	f, err := os.Create(b.TempDir() + "/floor")
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(b.TempDir() + "/floor"))(b)
 	defer f.Close()
 	chunk := bytes.Repeat([]byte("x"), 64<<10)
 	for written := 0; written < size; written += len(chunk) {
 		l.Write(output.TTY, chunk)
-		if _, err := f.Write(chunk); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(f.Write(chunk))(b)
 	}
 	b.Run("log", func(b *testing.B) {
 		b.SetBytes(size)

@@ -211,6 +211,16 @@ func (d *fullDisk) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// withRoom puts a fullDisk under the logs of m.
+func withRoom(m output.TestStore, room int64) *fullDisk {
+	d := &fullDisk{room: room}
+	m.WrapFile(func(f output.RawFile) output.RawFile {
+		d.RawFile = f
+		return d
+	})
+	return d
+}
+
 func (d *fullDisk) setRoom(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,11 +239,7 @@ func TestUsageIsWhatTheDiskTook(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, %d bytes", what, test.room), func(t *testing.T) {
 				m := sharing(t, 0, 0)
-				d := &fullDisk{room: test.room}
-				m.WrapFile(func(f output.RawFile) output.RawFile {
-					d.RawFile = f
-					return d
-				})
+				d := withRoom(m, test.room)
 				l := m.New()
 				for range 2 {
 					write(l)
@@ -256,11 +262,7 @@ func TestUsageIsWhatTheDiskTook(t *testing.T) {
 // Labels that do not fit are not counted either.
 func TestUsageWithoutRoomForLabels(t *testing.T) {
 	m := sharing(t, 0, 0)
-	d := &fullDisk{room: output.SegmentSize}
-	m.WrapFile(func(f output.RawFile) output.RawFile {
-		d.RawFile = f
-		return d
-	})
+	d := withRoom(m, output.SegmentSize)
 	l := m.New()
 	for l.Stat().End <= output.SegmentSize {
 		l.Write(output.Stdout, []byte("out"))
@@ -281,11 +283,7 @@ func TestUsageWithoutRoomForLabels(t *testing.T) {
 // again, nothing more is lost.
 func TestFullDiskLosesTheMiddleOnly(t *testing.T) {
 	m := sharing(t, 0, 0)
-	d := &fullDisk{room: 2 * output.SegmentSize}
-	m.WrapFile(func(f output.RawFile) output.RawFile {
-		d.RawFile = f
-		return d
-	})
+	d := withRoom(m, 2*output.SegmentSize)
 	l := m.New()
 	segments(l, 10)
 	st := l.Stat()
