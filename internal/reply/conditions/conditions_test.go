@@ -77,8 +77,17 @@ func expression(t testing.TB, pattern string) *search.Pattern {
 	if pattern == "" {
 		return nil
 	}
-	p := must.Get(search.Compile(pattern))(t)
-	return p
+	return must.Get(search.Compile(pattern))(t)
+}
+
+// later takes steps beside the test, each of them after d. It ends with the bubble.
+func later(d time.Duration, steps ...func()) {
+	go func() {
+		for _, step := range steps {
+			time.Sleep(d)
+			step()
+		}
+	}()
 }
 
 // wait waits for one job.
@@ -141,12 +150,7 @@ func TestWaitFindsWhatWasPrinted(t *testing.T) {
 func TestWaitIsWokenByOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, p := start(t, registry(t))
-		go func() { // ends with the bubble
-			time.Sleep(20 * time.Second)
-			p.prints("noise\n")
-			time.Sleep(20 * time.Second)
-			p.prints("ready\n")
-		}()
+		later(20*time.Second, func() { p.prints("noise\n") }, func() { p.prints("ready\n") })
 		begin := time.Now()
 		o := wait(t, j, Conditions{Pattern: expression(t, "ready")}, time.Hour)
 		if took := time.Since(begin); o.event != matched || took != 40*time.Second {
@@ -236,47 +240,29 @@ func TestQuiet(t *testing.T) {
 func TestEndsAndQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pattern, other := Conditions{Pattern: expression(t, "ready")}, Conditions{Stop: expression(t, "ready"), Quiet: time.Minute}
+		check := func(j *jobs.Job, c Conditions, want string) {
+			t.Helper()
+			if got := said(c, wait(t, j, c, time.Hour)); got != "Condition: "+want+"\n" {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
 		r := registry(t)
 		j, p := start(t, r)
-		go func() { // ends with the bubble
-			time.Sleep(time.Second)
-			p.prints("name? ")
-			p.asks()
-		}()
-		if got, want := said(pattern, wait(t, j, pattern, time.Hour)), "Condition: not met: job ID waits for input\n"; got != want {
-			t.Errorf("%s", got)
-		}
-		if got, want := said(other, wait(t, j, other, time.Hour)), "Condition: met: job ID waits for input\n"; got != want {
-			t.Errorf("%s", got)
-		}
-		asked := Conditions{Pattern: expression(t, `name\?`)}
-		if got, want := said(asked, wait(t, j, asked, time.Hour)), "Condition: met: job ID matches pattern\nMatched: stdout 0: name? \n"; got != want {
-			t.Errorf("%s", got)
-		}
+		later(time.Second, func() { p.prints("name? "); p.asks() })
+		check(j, pattern, "not met: job ID waits for input")
+		check(j, other, "met: job ID waits for input")
+		check(j, Conditions{Pattern: expression(t, `name\?`)}, "met: job ID matches pattern\nMatched: stdout 0: name? ")
 		jobstest.Send(t, j, jobs.Input{Text: "x\n"})
-		go func() { // ends with the bubble
-			time.Sleep(time.Second)
-			close(p)
-		}()
+		later(time.Second, func() { close(p) })
 		for range 2 { // the second one is answered at once
-			if got, want := said(pattern, wait(t, j, pattern, time.Hour)), "Condition: not met: job ID completed without a match of pattern\n"; got != want {
-				t.Errorf("%s", got)
-			}
-			if got, want := said(other, wait(t, j, other, time.Hour)), "Condition: met: job ID completed\n"; got != want {
-				t.Errorf("%s", got)
-			}
+			check(j, pattern, "not met: job ID completed without a match of pattern")
+			check(j, other, "met: job ID completed")
 		}
 		if time.Since(j.Record().Ended) != 0 {
 			t.Error("waits for an ended job take time")
 		}
 		last, p := start(t, r)
-		go func() { // ends with the bubble
-			time.Sleep(time.Second)
-			p.prints("ready")
-			close(p)
-		}()
-		if got, want := said(pattern, wait(t, last, pattern, time.Hour)), "Condition: met: job ID matches pattern\nMatched: stdout 0: ready\n"; got != want {
-			t.Errorf("%s", got)
-		}
+		later(time.Second, func() { p.prints("ready"); close(p) })
+		check(last, pattern, "met: job ID matches pattern\nMatched: stdout 0: ready")
 	})
 }

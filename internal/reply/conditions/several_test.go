@@ -40,10 +40,7 @@ func TestEvery(t *testing.T) {
 		any.Every = false
 		check(any, time.Hour, "met: job ONE matches pattern")
 		check(Conditions{Quiet: time.Second, Every: true}, time.Minute, "met: job ONE has printed nothing for 1.0s, job TWO has printed nothing for 1.0s")
-		go func() { // ends with the bubble
-			time.Sleep(time.Second)
-			p2.prints("ready\n")
-		}()
+		later(time.Second, func() { p2.prints("ready\n") })
 		check(c, time.Hour, "met: job ONE matches pattern, job TWO matches pattern")
 		p1.prints("fatal\n")
 		stop := Conditions{Pattern: expression(t, "steady"), Stop: expression(t, "fatal"), Every: true}
@@ -298,14 +295,6 @@ func TestReaderEndsAWait(t *testing.T) {
 		reads := func(by string) {
 			p.does(func(port *jobs.Port) { port.SetAccepts(jobs.Reader{Kind: "line", By: by}) })
 		}
-		later := func(steps ...func()) {
-			go func() { // ends with the bubble
-				for _, step := range steps {
-					time.Sleep(time.Second)
-					step()
-				}
-			}()
-		}
 		begin := func() { reads("vite") }
 		end := func() { p.does(func(port *jobs.Port) { port.SetAccepts(jobs.Reader{}) }) }
 		pattern := Conditions{Pattern: expression(t, "ready")}
@@ -324,7 +313,7 @@ func TestReaderEndsAWait(t *testing.T) {
 			{"silence", Conditions{Quiet: 50 * time.Second, Every: true}, []func(){func() { reads("npm") }}, 3 * time.Second, "met: job ID accepts input"},
 			{"too short", Conditions{}, []func(){end, begin, end}, time.Minute, "not met: 0 of 2 have ended; call again to wait longer"},
 		} {
-			later(tt.steps...)
+			later(time.Second, tt.steps...)
 			began := time.Now()
 			outcomes := Wait(t.Context(), []*jobs.Job{j, other}, tt.c, time.Minute)
 			if took := time.Since(began); took != tt.took {

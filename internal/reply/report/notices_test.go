@@ -8,6 +8,14 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
+// reply makes a call about a job, whose answer shows record and is queued or dropped.
+func (n *Notices) reply(j *jobs.Job, record jobs.Record, queued bool) {
+	c := n.Call()
+	c.Watch(j)
+	c.Shows(record)
+	c.Settle(queued)
+}
+
 // A cancel is announced until an answer with it has been queued, whenever the cancel came.
 func TestCancelledCallIsAnnouncedOnce(t *testing.T) {
 	r := jobstest.Registry(t)
@@ -23,10 +31,7 @@ func TestCancelledCallIsAnnouncedOnce(t *testing.T) {
 		"after its reply was made":     func(c *CallNotices) { c.Watch(j); c.Shows(j.Record()); c.Cancel(); c.Settle(false) },
 	} {
 		var n Notices
-		first := n.Call() // so that its question is known
-		first.Watch(j)
-		first.Shows(j.Record())
-		first.Settle(true)
+		n.reply(j, j.Record(), true) // so that its question is known
 		steps(n.Call())
 		for i, want := range []string{"job " + j.ID() + " still waits for input; its call was cancelled", "job " + j.ID() + " still waits for input; its call was cancelled", ""} {
 			c := n.Call()
@@ -69,19 +74,9 @@ func TestRefusedCallChangesNoAnnouncement(t *testing.T) {
 		before func(n *Notices)
 		want   int // announcements
 	}{
-		"no call before": {func(*Notices) {}, 0},
-		"its end is delivered": {func(n *Notices) {
-			c := n.Call()
-			c.Watch(j)
-			c.Shows(record)
-			c.Settle(true)
-		}, 0},
-		"the answer with its end is dropped": {func(n *Notices) {
-			c := n.Call()
-			c.Watch(j)
-			c.Shows(record)
-			c.Settle(false)
-		}, 1},
+		"no call before":                     {func(*Notices) {}, 0},
+		"its end is delivered":               {func(n *Notices) { n.reply(j, record, true) }, 0},
+		"the answer with its end is dropped": {func(n *Notices) { n.reply(j, record, false) }, 1},
 	} {
 		var n Notices
 		tt.before(&n)
@@ -103,12 +98,7 @@ func TestLateOutputIsAnnouncedOnce(t *testing.T) {
 	var port *jobs.Port
 	j := ended(t, script{write: func(p *jobs.Port) { port = p; out(p, "x") }})
 	var n Notices
-	about := func() {
-		c := n.Call()
-		c.Watch(j)
-		c.Shows(j.Record())
-		c.Settle(true)
-	}
+	about := func() { n.reply(j, j.Record(), true) }
 	also := func(queued bool) string {
 		c := n.Call()
 		defer c.Settle(queued)
@@ -156,11 +146,7 @@ func TestLateOutputOfTheNewestJobs(t *testing.T) {
 	var ports []*jobs.Port
 	for range lateMax + 10 {
 		j := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Python}, script{write: func(p *jobs.Port) { ports = append(ports, p) }})
-		jobstest.End(t, j)
-		c := n.Call()
-		c.Watch(j)
-		c.Shows(j.Record())
-		c.Settle(true)
+		n.reply(j, jobstest.End(t, j), true)
 	}
 	for _, p := range ports {
 		out(p, "x")

@@ -36,23 +36,13 @@ func TestProgressOfARunningJob(t *testing.T) {
 	}
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
 	jobstest.End(t, j)
-	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
-		t.Errorf("once it has ended:\n%s", got)
-	}
-	if b, err := json.Marshal(rp.Document(j.Record(), j.Live(), nil, j.Log())); err != nil || strings.Contains(string(b), "progress") {
-		t.Errorf("once it has ended: %s, %v", b, err)
-	}
+	showsNoProgress(t, j)
 }
 
-// A bar that the job has replaced is no longer shown.
-func TestProgressThatWasReplaced(t *testing.T) {
+// showsNoProgress checks that neither a reply about a job nor its record has a bar.
+func showsNoProgress(t *testing.T, j *jobs.Job) {
+	t.Helper()
 	var rp Reporter
-	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{hangs: true, write: func(p *jobs.Port) {
-		errs(p, "\r 43%|████▎     | 4300/10000 [00:12<00:16, 350.12it/s]")
-		p.Clear(false)
-		out(p, "loading\n")
-	}})
-	jobstest.Prints(t, j, "loading\n")
 	if got := rp.Job(j, Window{MaxChars: 1000}); field(got, "Progress") != "" {
 		t.Errorf("the reply:\n%s", got)
 	}
@@ -64,6 +54,17 @@ func TestProgressThatWasReplaced(t *testing.T) {
 	if b, err := json.Marshal(rp.Document(j.Record(), j.Live(), nil, j.Log())); err != nil || strings.Contains(string(b), "progress") {
 		t.Errorf("the record: %s, %v", b, err)
 	}
+}
+
+// A bar that the job has replaced is no longer shown.
+func TestProgressThatWasReplaced(t *testing.T) {
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{hangs: true, write: func(p *jobs.Port) {
+		errs(p, "\r 43%|████▎     | 4300/10000 [00:12<00:16, 350.12it/s]")
+		p.Clear(false)
+		out(p, "loading\n")
+	}})
+	jobstest.Prints(t, j, "loading\n")
+	showsNoProgress(t, j)
 }
 
 // What it costs a reply about a running job to look for a bar in its newest output.

@@ -97,8 +97,7 @@ func TestPagesShowAllOutputOnce(t *testing.T) {
 
 func number(t *testing.T, s string) int64 {
 	t.Helper()
-	n := must.Get(strconv.ParseInt(s, 10, 64))(t)
-	return n
+	return must.Get(strconv.ParseInt(s, 10, 64))(t)
 }
 
 // A line of 24 kB is read in one call, one of 200 kB in six at most.
