@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -15,10 +16,7 @@ import (
 // in runs a line in a shell session.
 func (b *bench) in(sc engine.Scope, session, line string) *jobs.Job {
 	b.t.Helper()
-	run, err := b.Shell(sc, engine.Command{Line: line, Session: session, TTY: true})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	run := must.Get(b.Shell(sc, engine.Command{Line: line, Session: session, TTY: true}))(b.t)
 	return jobstest.Start(b.t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Session: session, Title: line}, run)
 }
 
@@ -61,31 +59,21 @@ func TestMaxShellSessions(t *testing.T) {
 	}
 }
 
-// A command that names no directory runs in the workspace.
-func TestCommandRunsInTheWorkspace(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, config(t))
-	sc := b.Scope()
-	j := b.in(sc, "", "pwd")
-	jobstest.End(t, j)
-	if got, want := jobstest.Output(j), sc.Workspace+"\r\n"; got != want {
-		t.Errorf("prints %q, not %q", got, want)
-	}
-}
-
-// A shell session begins in the workspace, with what the server gives each command, and a shell that
-// can't carry its state is refused.
+// A shell session, and a command that names no directory, begin in the workspace, with what the
+// server gives each command. A shell that can't carry its state is refused.
 func TestShellSession(t *testing.T) {
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)
 	sc := b.Scope()
-	j := b.in(sc, "build", `pwd; echo "$TERM"; export TERM=dumb`)
-	jobstest.End(t, j)
-	if got, want := jobstest.Output(j), sc.Workspace+"\r\nxterm-256color\r\n"; got != want {
-		t.Errorf("prints %q, not %q", got, want)
+	for _, session := range []string{"", "build"} {
+		j := b.in(sc, session, `pwd; echo "$TERM"; export TERM=dumb`)
+		jobstest.End(t, j)
+		if got, want := jobstest.Output(j), sc.Workspace+"\r\nxterm-256color\r\n"; got != want {
+			t.Errorf("session %q prints %q, not %q", session, got, want)
+		}
 	}
-	j = b.in(sc, "build", `echo "$TERM $ASYNC_REPL_JOB"`)
+	j := b.in(sc, "build", `echo "$TERM $ASYNC_REPL_JOB"`)
 	jobstest.End(t, j)
 	if got, want := jobstest.Output(j), "dumb "+j.ID()+"\r\n"; got != want {
 		t.Errorf("prints %q, not %q", got, want)
