@@ -37,9 +37,9 @@ func listen(t testing.TB, network, address string) net.Listener {
 // A job is followed, and receives its reports.
 type job struct{ reported chan []listening.Port }
 
-func follow(tree *listening.Tree) job {
+func follow(tree *listening.Tree, opened bool) job {
 	j := job{make(chan []listening.Port, 1000)} // report must not block, and no test makes more
-	tree.Follow(func(ports []listening.Port) { j.reported <- ports }, true)
+	tree.Follow(func(ports []listening.Port) { j.reported <- ports }, opened)
 	return j
 }
 
@@ -77,7 +77,7 @@ func (j job) says(t *testing.T, listeners ...net.Listener) {
 func TestPortsAreReported(t *testing.T) {
 	tree := listening.NewTree(ourselves)
 	defer tree.Close()
-	j := follow(tree)
+	j := follow(tree, true)
 	a := listen(t, "tcp4", "127.0.0.1:0")
 	j.says(t, a)
 	b := listen(t, "tcp6", "[::1]:0")
@@ -95,11 +95,11 @@ func TestPortsAreReported(t *testing.T) {
 func TestPortsBelongToOneJob(t *testing.T) {
 	tree := listening.NewTree(ourselves)
 	defer tree.Close()
-	first := follow(tree)
+	first := follow(tree, true)
 	a := listen(t, "tcp4", "127.0.0.1:0")
 	first.says(t, a)
 	tree.Rest()
-	second := follow(tree)
+	second := follow(tree, true)
 	b := listen(t, "tcp4", "127.0.0.1:0")
 	second.says(t, b)
 	a.Close()
@@ -107,31 +107,25 @@ func TestPortsBelongToOneJob(t *testing.T) {
 	second.says(t)
 }
 
-// A port that a job opened just before its end is not the next job's, even if no poll came between.
-func TestPortOfAShortJobIsNotThatOfTheNext(t *testing.T) {
-	tree := listening.NewTree(ourselves)
-	defer tree.Close()
-	first := follow(tree)
-	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
-	listen(t, "tcp4", "127.0.0.1:0")
-	tree.Rest()
-	second := follow(tree)
-	second.says(t, listen(t, "tcp4", "127.0.0.1:0"))
-}
-
-// That holds for a third job, too, if nothing was opened since and still no poll came.
+// A port that a job opened just before its end is not that of a later job, even if no poll came
+// between. That holds for the second job after it, too, if nothing was opened since.
 func TestPortOfAShortJobIsNotThatOfALaterOne(t *testing.T) {
-	tree := listening.NewTree(ourselves)
-	defer tree.Close()
-	first := follow(tree)
-	first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
-	listen(t, "tcp4", "127.0.0.1:0")
-	tree.Rest()
-	follow(tree)
-	tree.Rest()
-	third := job{make(chan []listening.Port, 1000)}
-	tree.Follow(func(ports []listening.Port) { third.reported <- ports }, false)
-	third.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+	for name, between := range map[string]int{"the next": 0, "the one after": 1} {
+		t.Run(name, func(t *testing.T) {
+			tree := listening.NewTree(ourselves)
+			defer tree.Close()
+			first := follow(tree, true)
+			first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+			listen(t, "tcp4", "127.0.0.1:0")
+			tree.Rest()
+			for range between {
+				follow(tree, true)
+				tree.Rest()
+			}
+			later := follow(tree, between == 0)
+			later.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+		})
+	}
 }
 
 // A tree that could not be listed is searched again.
@@ -145,7 +139,7 @@ func TestFailedSearchIsRepeated(t *testing.T) {
 	})
 	defer tree.Close()
 	a := listen(t, "tcp4", "127.0.0.1:0")
-	follow(tree).says(t, a)
+	follow(tree, true).says(t, a)
 }
 
 // A program listens, and is reported.
