@@ -15,8 +15,13 @@ import (
 	"asyncrepl/internal/output"
 )
 
-// kept returns the titles of the jobs that are kept.
-func kept(s stage) string { return titles(s.List(Filter{})) }
+// keeps checks the titles of the jobs that are kept.
+func (s stage) keeps(when, want string) {
+	s.t.Helper()
+	if got := titles(s.List(Filter{})); got != want {
+		s.t.Errorf("%s: kept %q, want %q", when, got, want)
+	}
+}
 
 // forgotten reports whether the registry says that it has forgotten a job.
 func forgotten(s stage, id string) bool {
@@ -44,9 +49,7 @@ func TestJobsBeyondANumberAreForgotten(t *testing.T) {
 		a.port.Write(output.Stdout, []byte("x"))
 		done(s, "b")
 		done(s, "c")
-		if got := kept(s); got != "c b runs" {
-			t.Errorf("kept %q", got)
-		}
+		s.keeps("beyond the number", "c b runs")
 		if !forgotten(s, a.ID()) || forgotten(s, runs.ID()) {
 			t.Error("it is not said which id was forgotten")
 		}
@@ -64,14 +67,10 @@ func TestJobsThatEndedFirstAreForgottenFirst(t *testing.T) {
 			done(s, title)
 			pass(time.Second)
 		}
-		if got := kept(s); got != "c b a" {
-			t.Errorf("kept %q", got)
-		}
+		s.keeps("with processes left", "c b a")
 		a.port.SetCleanup(nil)
 		done(s, "d")
-		if got := kept(s); got != "d c" {
-			t.Errorf("kept %q, want the two that ended last", got)
-		}
+		s.keeps("the two that ended last", "d c")
 	})
 }
 
@@ -82,19 +81,16 @@ func TestOldJobsAreForgotten(t *testing.T) {
 		pass(day)
 		done(s, "b")
 		pass(6*day - time.Second)
-		if got := kept(s); got != "b a" {
-			t.Errorf("kept %q a second before the first is 7 days old", got)
-		}
+		s.keeps("a second before the first is 7 days old", "b a")
 		pass(time.Second)
 		synctest.Wait()
-		if got := kept(s); got != "b" || !forgotten(s, a.ID()) {
-			t.Errorf("kept %q after 7 days", got)
+		s.keeps("after 7 days", "b")
+		if !forgotten(s, a.ID()) {
+			t.Error("it is not said that the id was forgotten")
 		}
 		pass(day)
 		synctest.Wait()
-		if got := kept(s); got != "" {
-			t.Errorf("kept %q after 8 days", got)
-		}
+		s.keeps("after 8 days", "")
 	})
 }
 
@@ -104,19 +100,13 @@ func TestJobsWithProcessesLeftAreKept(t *testing.T) {
 		a.port.SetCleanup(noCleanup)
 		a.end(Receipt{End: Exited})
 		done(s, "b")
-		if got := kept(s); got != "b a" {
-			t.Errorf("kept %q", got)
-		}
+		s.keeps("with processes left", "b a")
 		pass(2 * time.Hour)
 		synctest.Wait()
-		if got := kept(s); got != "a" {
-			t.Errorf("kept %q after it is too old", got)
-		}
+		s.keeps("too old, with processes left", "a")
 		a.port.SetCleanup(nil)
 		done(s, "c")
-		if got := kept(s); got != "c" {
-			t.Errorf("kept %q when nothing is left", got)
-		}
+		s.keeps("when nothing is left", "c")
 	})
 }
 
