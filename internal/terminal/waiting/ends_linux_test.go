@@ -62,21 +62,18 @@ signal.pause()`})
 	must.Get(fmt.Sscanf(parent.Printed(), "started %d", &child))(t)
 	polltest.Until(t, "the child to wait", func() bool { return ttytest.State(child) == "S" })
 	var e *ends
-	polltest.Until(t, "the parent to rest", func() bool {
+	parentRests := func() bool {
 		e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID, child}}, program.PID)
 		rests, err := e.rests(parent.PID)
 		return rests && err == nil && e.confirm() == nil
-	})
+	}
+	polltest.Until(t, "the parent to rest", parentRests)
 	unix.Kill(child, unix.SIGKILL)
 	parent.WaitPrinted(t, "ended")
 	if err := e.confirm(); err != threads.ErrMoved {
 		t.Errorf("a child has ended since: %v, want %v", err, threads.ErrMoved)
 	}
-	polltest.Until(t, "the parent to rest again", func() bool {
-		e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID, child}}, program.PID)
-		rests, err := e.rests(parent.PID)
-		return rests && err == nil && e.confirm() == nil
-	})
+	polltest.Until(t, "the parent to rest again", parentRests)
 	e = newEnds(&probe{input: inputOf(program.PTY), pids: []int{program.PID, parent.PID}}, program.PID)
 	if rests, err := e.rests(parent.PID); !rests || err != nil {
 		t.Errorf("a child that was not listed had ended before: %t, %v", rests, err)

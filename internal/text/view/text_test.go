@@ -13,9 +13,22 @@ import (
 	"asyncrepl/internal/test/racetest"
 )
 
+// An inOut has the rows of a test of a function that makes one text of another.
+type inOut map[string]struct{ in, want string }
+
+func (rows inOut) check(t *testing.T, f func(in string) string) {
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			if got := f(row.in); got != row.want {
+				t.Errorf("%q:\n got %q\nwant %q", row.in, got, row.want)
+			}
+		})
+	}
+}
+
 func TestText(t *testing.T) {
 	const up, erase = "\x1b[1A", "\x1b[2K"
-	tests := map[string]struct{ in, want string }{
+	inOut{
 		"plain":                    {"a b \tc  \n\n d", "a b \tc  \n\n d"},
 		"crlf":                     {"one\r\ntwo\r\n", "one\ntwo\n"},
 		"colour":                   {"\x1b[1;31merror\x1b[0m: x\n", "error: x\n"},
@@ -65,14 +78,7 @@ func TestText(t *testing.T) {
 		"restored below an erase": {"a\nb\x1b7\x1b[A\x1b[J\x1b8c", "ac"},
 		"prompt after a clear":    {"50%\r\x1b[KPassword: ", "Password: "},
 		"wrapped and erased":      {strings.Repeat("x", maxCols+5) + "\r\x1b[Ky\n", strings.Repeat("x", maxCols) + "y\n"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := Text([]byte(tt.in)); got != tt.want {
-				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
-			}
-		})
-	}
+	}.check(t, func(in string) string { return Text([]byte(in)) })
 }
 
 // Progress as real programs draw it.
@@ -167,7 +173,7 @@ func TestTextOfManyRows(t *testing.T) {
 }
 
 func TestLastLine(t *testing.T) {
-	tests := map[string]struct{ in, want string }{
+	inOut{
 		"prompt":       {"hello\nEnter your name: ", "Enter your name: "},
 		"coloured":     {"\x1b[1mProceed?\x1b[0m [y/N] ", "Proceed? [y/N] "},
 		"redrawn":      {"Pass\r\x1b[KPassword: ", "Password: "},
@@ -177,14 +183,7 @@ func TestLastLine(t *testing.T) {
 		"torn":         {strings.Repeat("ü", lastLineBytes) + "\n> ", "> "},
 		"half a rune":  {"caf\xc3", "caf\uFFFD"},
 		"wrapped":      {strings.Repeat("x", maxCols) + "? ", strings.Repeat("x", maxCols) + "? "},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := LastLine([]byte(tt.in)); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	}.check(t, func(in string) string { return LastLine([]byte(in)) })
 }
 
 func TestLine(t *testing.T) {
@@ -214,7 +213,7 @@ func TestLine(t *testing.T) {
 
 // A line that would read as the mark of a section is escaped.
 func TestClipEscapesMarks(t *testing.T) {
-	tests := map[string]struct{ in, want string }{
+	inOut{
 		"mark":              {"--- STDOUT ---\n", "\\--- STDOUT ---\n"},
 		"without a newline": {"a\n--- RESULT ---", "a\n\\--- RESULT ---"},
 		"indented":          {"  --- STDERR ---  \r\n", "\\  --- STDERR ---  \n"},
@@ -229,21 +228,13 @@ func TestClipEscapesMarks(t *testing.T) {
 		"small letters":     {"--- stdout ---", "--- stdout ---"},
 		"open":              {"--- STDOUT", "--- STDOUT"},
 		"yaml":              {"---\nA: 1\n---\n", "---\nA: 1\n---\n"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := Clip(one(0, tt.in), Stretch{}, Budget{Head: 0, Max: 1000}).Sections[0].Head; got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
+	}.check(t, func(in string) string {
+		return Clip(one(0, in), Stretch{}, Budget{Head: 0, Max: 1000}).Sections[0].Head
+	})
 }
 
 func TestComplete(t *testing.T) {
-	tests := map[string]struct {
-		in   string
-		held string // the bytes kept for later
-	}{
+	inOut{ // want is the bytes kept for later
 		"complete":           {"abc\x1b[0m", ""},
 		"ESC":                {"abc\x1b", "\x1b"},
 		"CSI":                {"abc\x1b[31", "\x1b[31"},
@@ -260,15 +251,7 @@ func TestComplete(t *testing.T) {
 		"a character":        {"abcü", ""},
 		"never ends":         {"abc\x1bP" + strings.Repeat("x", 2*maxHeld), ""},
 		"empty":              {"", ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			n := complete([]byte(tt.in))
-			if got := tt.in[n:]; got != tt.held {
-				t.Errorf("held %q, want %q", got, tt.held)
-			}
-		})
-	}
+	}.check(t, func(in string) string { return in[complete([]byte(in)):] })
 }
 
 func TestBegin(t *testing.T) {
