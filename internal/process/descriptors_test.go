@@ -12,51 +12,18 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/ladder"
+	"asyncrepl/internal/test/fdtest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
 
 	"golang.org/x/sys/unix"
 )
 
-// limit limits this program to the descriptors below n, until restore.
-func limit(t *testing.T, n uint64) (restore func()) {
-	t.Helper()
-	var before syscall.Rlimit
-	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
-	low := before
-	low.Cur = n
-	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low))
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// exhaust takes every descriptor that there can be, until restore.
-func exhaust(t *testing.T) (restore func()) {
-	freed := limit(t, 256)
-	var taken []int
-	for {
-		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			break
-		}
-		taken = append(taken, fd)
-	}
-	return func() {
-		for _, fd := range taken {
-			unix.Close(fd)
-		}
-		freed()
-	}
-}
-
 // A child that must move the highest possible descriptor finds no number above it.
 func TestStartWithTheHighestDescriptor(t *testing.T) {
 	o := newOwner(t)
 	const highest = 1000
-	defer limit(t, highest+1)()
+	defer fdtest.Limit(t, highest+1)()
 	fd := must.Get(unix.FcntlInt(o.null.Fd(), unix.F_DUPFD_CLOEXEC, highest))(t)
 	f := os.NewFile(uintptr(fd), "highest")
 	defer f.Close()
@@ -85,7 +52,7 @@ func TestExhaustedDescriptors(t *testing.T) {
 	grown(t, tag, 2)
 	guard := o.guard.pid()
 
-	restore := exhaust(t)
+	restore := fdtest.Exhaust(t)
 	f, openErr := os.Open("/")
 	endRace := race(t, o)
 	for range rounds {

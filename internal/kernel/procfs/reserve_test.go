@@ -12,37 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/test/fdtest"
 	"asyncrepl/internal/test/must"
 )
-
-// exhaust uses up all descriptors of this process until restore is called.
-func exhaust(t *testing.T) (restore func()) {
-	t.Helper()
-	var before syscall.Rlimit
-	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
-	low := before
-	low.Cur = 256
-	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low))
-	var taken []int
-	take := func() {
-		for {
-			fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-			if err != nil {
-				return
-			}
-			taken = append(taken, fd)
-		}
-	}
-	take()
-	return func() {
-		for _, fd := range taken {
-			unix.Close(fd)
-		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // With a full table of descriptors every function still sees the process, ten times of ten. Without
 // the reserve none does, and none says that the process is gone.
@@ -69,7 +41,7 @@ func TestReserveSeesWithAFullTable(t *testing.T) {
 		},
 	}
 	failures := func(times int, want error) (failed []string) {
-		restore := exhaust(t)
+		restore := fdtest.Exhaust(t)
 		defer restore()
 		if f, err := os.Open("/"); err == nil {
 			f.Close()
