@@ -165,11 +165,7 @@ func TestRemovedTokenEndsItsStreams(t *testing.T) {
 		}
 	}
 	var waiting []*client.Pending // in either era
-	older := client.NewHTTP(client.HTTP{URL: url, Version: client.Older, Token: file.tokens["alice"]})
-	if err := older.Initialize(s.ctx()); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []*client.Client{older, newerClient(t, url, file.tokens["alice"]).Client} {
+	for _, c := range []*client.Client{s.join(client.Older, file.tokens["alice"]), newerClient(t, url, file.tokens["alice"]).Client} {
 		call, err := c.Start("execute_command_async", map[string]any{"command": "sleep 300", "wait_seconds": 100})
 		if err != nil {
 			t.Fatal(err)

@@ -22,10 +22,7 @@ func startOnDisk(t *testing.T, dir, options string) *started {
 	t.Helper()
 	s := prepare(t, "REPL_STATE_DIR="+dir)
 	s.onDisk(dir, options)
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s.open()
 	return s
 }
 
@@ -133,10 +130,7 @@ func TestLoadLongOutputWithFewDescriptors(t *testing.T) {
 	t.Parallel()
 	s := prepare(t)
 	s.under("ulimit -n 64")
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s.open()
 	var ids []string
 	for range 70 {
 		r := s.do("execute_command_async", "command", "seq 10001 70000", "tty", false, "wait_seconds", 100)

@@ -124,9 +124,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	for !strings.Contains(string(s.do("list_jobs")), "running") {
 	}
 	s.stdin.Close()
-	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("go", "")
 	if err := (<-r).Expect("completed", "done"); err != nil {
 		t.Error(err)
 	}

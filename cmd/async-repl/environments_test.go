@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"asyncrepl/internal/release/wheel"
 )
 
 // otherPython returns an interpreter that can be used and is of another version than realPython,
@@ -56,9 +54,7 @@ func TestEnvironmentsOfSessions(t *testing.T) {
 			python, version := otherPython(t)
 			s := newWorkspace(t, withUV, "PIP_NO_INDEX=1", "UV_OFFLINE=1")
 			for _, p := range [][2]string{{"spam", "1.0"}, {"spam", "2.0"}, {"eggs", "1.0"}, {"beans", "1.0"}} {
-				if _, err := wheel.OfModule(p[0], p[1], "value = '"+p[1]+"'\n").Save(s.dir); err != nil {
-					t.Fatal(err)
-				}
+				saveWheel(t, s.dir, p[0], p[1], "value = '"+p[1]+"'")
 			}
 			s.makeLab(python, version)
 			s.do("create_session", "name", "twin", "venv", ".venvs/lab")

@@ -58,10 +58,7 @@ func pairOverHTTP(b *testing.B, version string) (ours, floor *started) {
 	ours.cmd.Args = append(ours.cmd.Args, "-listen", "127.0.0.1:0")
 	for _, s := range []*started{ours, floor} {
 		s.begin()
-		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
-		if err := s.Initialize(s.ctx()); err != nil {
-			b.Fatalf("%v\n%s", err, s.log)
-		}
+		s.Client = s.join(version, "")
 	}
 	return ours, floor
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,35 +18,6 @@ import (
 	"asyncrepl/internal/test/racetest"
 )
 
-// TestServe: one server answers clients of both eras over HTTP, which see the same jobs, and ends
-// by a signal.
-func TestServe(t *testing.T) {
-	s := prepare(t, "REPL_PYTHON="+realPython())
-	s.cmd.Args = append(s.cmd.Args, "serve", "-listen", "127.0.0.1:0")
-	s.begin()
-	url := s.url()
-
-	newer := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "execute_python"}
-	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
-	_, reply := post(t, url, newer, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+meta+`,"name":"execute_python","arguments":{"code":"x = 6","wait_seconds":60}}}`)
-	if !strings.Contains(reply, "Status: completed") {
-		t.Errorf("newer era: %s", reply)
-	}
-
-	older := map[string]string{}
-	header, _ := post(t, url, older, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
-	older["Mcp-Session-Id"], older["Mcp-Protocol-Version"] = header.Get("Mcp-Session-Id"), "2025-06-18"
-	post(t, url, older, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	_, reply = post(t, url, older, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_python","arguments":{"code":"x * 7","wait_seconds":60}}}`)
-	if !strings.Contains(reply, "--- RESULT ---\\n42") {
-		t.Errorf("older era: %s", reply)
-	}
-	s.cmd.Process.Signal(syscall.SIGTERM)
-	if got := s.exit(); got != "exit status 0" {
-		t.Errorf("%s, log %q", got, s.log)
-	}
-}
-
 // url returns where a server that serves HTTP does so. It waits until it does.
 func (s *started) url() (url string) {
 	s.t.Helper()
@@ -62,44 +30,13 @@ func (s *started) url() (url string) {
 	return url
 }
 
-// post sends one message and returns the headers and the body of the answer.
-func post(t testing.TB, url string, header map[string]string, message string) (http.Header, string) {
-	t.Helper()
-	if !json.Valid([]byte(message)) {
-		t.Fatalf("no JSON: %s", message)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(message)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	for name, value := range header {
-		r.Header.Set(name, value)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.Header, fmt.Sprintf("%s\n%s", answer.Status, body)
-}
-
 // sleepInBothEras makes a call in each era that waits for a program, and returns the calls and the
 // pids of the programs when their jobs run.
 func sleepInBothEras(t *testing.T, s *started) (calls []*client.Pending, pids []int) {
 	t.Helper()
-	url := s.url()
 	var c *client.Client
 	for _, version := range []string{client.Newer, client.Older} {
-		c = client.NewHTTP(client.HTTP{URL: url, Version: version})
-		if err := c.Initialize(s.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		c = s.join(version, "")
 		command := "echo $$ > " + version + "; exec sleep 1000"
 		call, err := c.Start("execute_command_async", map[string]any{"command": command, "wait_seconds": 100})
 		if err != nil {
@@ -162,10 +99,7 @@ func TestCancelledCallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, "-listen", "127.0.0.1:0")
 	for _, version := range []string{client.Newer, client.Older} {
-		c := client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
-		if err := c.Initialize(s.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		c := s.join(version, "")
 		call, err := c.Start("execute_command_async", map[string]any{"command": "echo > " + version + "; exec sleep 1000", "wait_seconds": 100})
 		if err != nil {
 			t.Fatal(err)
@@ -221,14 +155,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		}
 		return nil
 	}
-	open := func() int {
-		found, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
-		if err != nil {
-			t.Skip("only Linux shows descriptors: ", err)
-		}
-		return len(found)
-	}
-	before := open()
+	before := s.descriptors()
 	var clients errgroup.Group
 	for range 16 {
 		clients.Go(func() error { return call(newer, 10_000/16) }) // joined below; ends with its calls
@@ -250,7 +177,7 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 	transport.CloseIdleConnections()
 	polltest.Check(t, func() error {
-		if after := open(); after > before {
+		if after := s.descriptors(); after > before {
 			return fmt.Errorf("%d descriptors before, %d after", before, after)
 		}
 		return nil

@@ -149,9 +149,7 @@ func TestLessIsPagedAndLeftByKeys(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&lines, "line %d\n", i+1)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "lines"), []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("lines", lines.String())
 	c := typeInto(t, s, `less lines`)
 	c.shows("line 39\n")
 	c.press("pagedown")

@@ -35,27 +35,10 @@ func pss(b *testing.B, pid int) int {
 }
 
 // family returns a process and all its descendants.
-func family(b *testing.B, pid int) []int {
-	b.Helper()
+func family(pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all); i++ {
-		lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, list := range lists {
-			children, err := os.ReadFile(list)
-			if err != nil {
-				continue // a thread that has ended
-			}
-			for _, child := range strings.Fields(string(children)) {
-				n, err := strconv.Atoi(child)
-				if err != nil {
-					b.Fatal(err)
-				}
-				all = append(all, n)
-			}
-		}
+		all = append(all, children(all[i])...)
 	}
 	return all
 }
@@ -84,13 +67,10 @@ func BenchmarkTreeAtRest(b *testing.B) {
 	for b.Loop() {
 		s := prepare(b, "REPL_PYTHON="+python)
 		s.cmd.Path, s.cmd.Args = shipped, []string{shipped}
-		s.connect()
-		if err := s.Initialize(s.ctx()); err != nil {
-			b.Fatal(err)
-		}
+		s.open()
 		s.do("execute_python", "code", "x = 1")
 		s.do("execute_command_async", "command", "true") // starts the guard
-		all := family(b, s.cmd.Process.Pid)
+		all := family(s.cmd.Process.Pid)
 		if len(all) != 3 {
 			b.Fatalf("%d processes, not server, guard and worker", len(all))
 		}

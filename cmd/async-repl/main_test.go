@@ -23,6 +23,7 @@ import (
 	"asyncrepl/internal/kernel/pystack"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/release/version"
+	"asyncrepl/internal/release/wheel"
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/test/polltest"
 )
@@ -87,23 +88,13 @@ func overStdio(t testing.TB, why string) {
 // is, which takes no time; a test of environments sets ownEnvironment.
 func startServer(t testing.TB, env ...string) *started {
 	t.Helper()
-	s := spawn(t, append([]string{"REPL_PYTHON=" + realPython()}, env...)...)
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s := prepare(t, append([]string{"REPL_PYTHON=" + realPython()}, env...)...)
+	s.open()
 	return s
 }
 
 // ownEnvironment has a server make the environment of its workspace.
 const ownEnvironment = "REPL_PYTHON="
-
-// spawn starts a server and sends it nothing.
-func spawn(t testing.TB, env ...string) *started {
-	t.Helper()
-	s := prepare(t, env...)
-	s.connect()
-	return s
-}
 
 // startProcess starts a server without a client: the test itself writes and reads.
 func startProcess(t testing.TB, env ...string) *started {
@@ -117,12 +108,8 @@ func startProcess(t testing.TB, env ...string) *started {
 // prepare returns a server that has not been started.
 func prepare(t testing.TB, env ...string) *started {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &started{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
-	s.cmd = exec.Command(self)
+	s.cmd = exec.Command(ownProgram(t))
 	s.cmd.Dir = s.dir
 	// A version manager takes longer to find an interpreter than the interpreter takes to start.
 	path := filepath.Dir(realPython()) + ":" + os.Getenv("PATH")
@@ -131,6 +118,16 @@ func prepare(t testing.TB, env ...string) *started {
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
 	return s
+}
+
+// ownProgram returns the path of the program that plays the server.
+func ownProgram(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // toListTools is a request for tests that write without the client.
@@ -148,6 +145,15 @@ func (s *started) connect() {
 	s.cmd.Args = append(s.cmd.Args, "-listen", "127.0.0.1:0")
 	s.start()
 	s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
+}
+
+// open starts the server, with a client, and opens a session.
+func (s *started) open() {
+	s.t.Helper()
+	s.connect()
+	if err := s.Initialize(s.ctx()); err != nil {
+		s.t.Fatalf("%v\n%s", err, s.log)
+	}
 }
 
 // stop ends the server as its transport does: by the end of its input, or over HTTP, where no
@@ -189,6 +195,35 @@ func (s *started) start() {
 			t.Logf("the server's log:\n%s", s.log)
 		}
 	})
+}
+
+// join returns a client of a server over HTTP. The client speaks one version of the protocol, and
+// has opened a session.
+func (s *started) join(version, token string) *client.Client {
+	s.t.Helper()
+	c := client.NewHTTP(client.HTTP{URL: s.url(), Version: version, Token: token})
+	if err := c.Initialize(s.ctx()); err != nil {
+		s.t.Fatalf("%v\n%s", err, s.log)
+	}
+	return c
+}
+
+// write writes a file of the workspace.
+func (s *started) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// saveWheel writes the wheel of a module of one line, and returns its path.
+func saveWheel(t testing.TB, dir, module, version, line string) string {
+	t.Helper()
+	path, err := wheel.OfModule(module, version, line+"\n").Save(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func (s *started) ctx() context.Context {
@@ -294,13 +329,9 @@ func TestDemo(t *testing.T) {
 		t.Skip("installs a package, and has a job of five seconds")
 	}
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out, errs bytes.Buffer
 	history := filepath.Join(t.TempDir(), "less") // where less would leave one
-	cmd := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("DEMO_PROGRAM"), self), "demo")
+	cmd := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("DEMO_PROGRAM"), ownProgram(t)), "demo")
 	cmd.Env = append(os.Environ(), "LESSHISTFILE="+history)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -324,16 +355,12 @@ func TestDay(t *testing.T) {
 		t.Skip("has jobs of seconds")
 	}
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	script, err := os.ReadFile(filepath.Join("..", "..", "internal", "demo", "day.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	if err := (demo.Program{Path: self, Env: withoutSettings(os.Environ())}).Run(t.Context(), string(script), &out, &errs); err != nil {
+	if err := (demo.Program{Path: ownProgram(t), Env: withoutSettings(os.Environ())}).Run(t.Context(), string(script), &out, &errs); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out.String(), errs.String())
 	}
 }
@@ -341,10 +368,6 @@ func TestDay(t *testing.T) {
 // A step whose reply is not the expected one fails the demo, which still plays the others.
 func TestDemoFails(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const script = `
 # wrong
 > execute_command_async
@@ -363,7 +386,7 @@ func TestDemoFails(t *testing.T) {
   two
 `
 	var out bytes.Buffer
-	err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(t.Context(), script, &out, io.Discard)
+	err := demo.Program{Path: ownProgram(t), Env: withoutSettings(os.Environ())}.Run(t.Context(), script, &out, io.Discard)
 	if err == nil || !strings.HasPrefix(err.Error(), `step 1 (wrong): the reply does not have "two"`) || strings.Contains(err.Error(), "step 2") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
@@ -411,14 +434,10 @@ func TestStartedAtATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pty.Close()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, self)
+	cmd := exec.CommandContext(ctx, ownProgram(t))
 	cmd.Dir = t.TempDir()
 	cmd.Env = withoutSettings(os.Environ())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = pty.Slave(), &out, &errs

@@ -2,17 +2,12 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
-	"asyncrepl/internal/release/wheel"
 	"asyncrepl/internal/test/readmetest"
 )
 
@@ -104,17 +99,13 @@ func TestMoving(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			index := t.TempDir()
-			if _, err := wheel.OfModule("replwheel", "1.0", "value = 1\n").Save(index); err != nil {
-				t.Fatal(err)
-			}
+			saveWheel(t, index, "replwheel", "1.0", "value = 1")
 			env := []string{
 				"REPL_TOOLSETS=all", "REPL_GRACE=110s",
 				"PIP_FIND_LINKS=" + index, "PIP_NO_INDEX=1", "UV_FIND_LINKS=" + index, "UV_NO_INDEX=1", "UV_OFFLINE=1",
 			}
 			m := &mover{started: startServer(t, append([]string{ownEnvironment}, env...)...)}
-			if err := os.WriteFile(filepath.Join(m.dir, "script.py"), []byte("import sys; print('ran', *sys.argv[1:])"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			m.write("script.py", "import sys; print('ran', *sys.argv[1:])")
 			for _, row := range rows {
 				t.Run(row.theirs, func(t *testing.T) {
 					if row.start == nil {
@@ -146,7 +137,8 @@ func (m *mover) try(t *testing.T, row moved) {
 			}
 		}
 		if method, path, ok := strings.Cut(c.tool, " "); ok {
-			if got := m.web(method, path, args["body"].(string)); got != c.want {
+			status, text := request{method: method, url: strings.TrimSuffix(m.url(), "/mcp") + path, message: args["body"].(string)}.answer(t)
+			if got := fmt.Sprint(status, " ", text); got != c.want {
 				t.Errorf("%s: %q, want %q", c, got, c.want)
 			}
 			continue
@@ -164,25 +156,6 @@ func (m *mover) try(t *testing.T, row moved) {
 	}
 }
 
-// web makes a request of HTTP, and returns the status and the body of the answer.
-func (m *mover) web(method, path, body string) string {
-	m.t.Helper()
-	r, err := http.NewRequestWithContext(m.ctx(), method, strings.TrimSuffix(m.url(), "/mcp")+path, strings.NewReader(body))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return fmt.Sprintf("%d %s", res.StatusCode, text)
-}
-
 // startWith starts a server with the settings of a row, in which … stands for its workspace, and
 // makes the calls of the row.
 func startWith(t *testing.T, row moved, env ...string) {
@@ -190,9 +163,7 @@ func startWith(t *testing.T, row moved, env ...string) {
 		env = append(env, "REPL_PYTHON="+realPython())
 	}
 	s := prepare(t, env...)
-	if err := os.WriteFile(filepath.Join(s.dir, "script.py"), []byte("pass"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("script.py", "pass")
 	for _, setting := range row.start {
 		setting = strings.NewReplacer("…", s.dir, ourPython, realPython()).Replace(setting)
 		if strings.HasPrefix(setting, "-") {
@@ -210,12 +181,9 @@ func startWith(t *testing.T, row moved, env ...string) {
 	}
 	if row.http {
 		s.begin()
-		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Newer})
+		s.Client = s.join(client.Newer, "")
 	} else {
-		s.connect()
-	}
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
+		s.open()
 	}
 	(&mover{started: s}).try(t, row)
 }

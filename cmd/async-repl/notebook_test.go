@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,9 +45,7 @@ func TestExportSession(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "shown True\n") || !strings.Contains(string(out), "ZeroDivisionError") || !strings.Contains(string(out), "name? ") {
 		t.Errorf("the script: %v, %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "mine.py"), []byte("mine = 1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.write("mine.py", "mine = 1\n")
 	if text := s.refused("export_session", "path", "mine.py", "session", "lab"); !strings.HasSuffix(text, "Writing mine.py: file already exists; overwrite=true replaces it") {
 		t.Errorf("the refusal says %q", text)
 	}
@@ -58,13 +55,9 @@ func TestExportSession(t *testing.T) {
 func TestExportedSessionRunsAgain(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	if err := os.WriteFile(filepath.Join(s.dir, "my file.py"), []byte("import sys\nfrom_file = sys.argv[1:]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.write("my file.py", "import sys\nfrom_file = sys.argv[1:]\n")
 	s.do("execute_python", "code", "x = [1, 2]", "wait_seconds", 60)
-	if err := os.WriteFile(filepath.Join(s.dir, "odd.py"), []byte("import sys\nodd = sys.argv[1:]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.write("odd.py", "import sys\nodd = sys.argv[1:]\n")
 	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`, "\u00a0\t", `\n;`}, "wait_seconds", 60)
 	s.do("execute_python", "path", "odd.py", "args", []string{"*.py", "{x}", "$HOME", "a\nb"}, "wait_seconds", 60)
 	s.do("execute_python", "code", "x.append(4)\n1/0", "wait_seconds", 60)
@@ -127,15 +120,11 @@ func TestExportOfHarmfulJobsRunsToItsEnd(t *testing.T) {
 func TestExportHasWhatToolsAndFilesDid(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_TOOLSETS=all")
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(s.dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Mkdir(filepath.Join(s.dir, "sub dir"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	write("sub dir/beside.py", "found = 'beside'\n")
-	write("sub dir/s.py", "import sys, os, beside\nfrom_file = sys.argv, os.path.basename(__file__), __name__, beside.found, values['n']\nsys.exit(0)\n")
+	s.write("sub dir/beside.py", "found = 'beside'\n")
+	s.write("sub dir/s.py", "import sys, os, beside\nfrom_file = sys.argv, os.path.basename(__file__), __name__, beside.found, values['n']\nsys.exit(0)\n")
 	huge := "1e999"
 	if *transport == "http-newer" {
 		huge = "1e308" // the protocol's library refuses a larger number

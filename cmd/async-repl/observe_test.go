@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -30,30 +29,6 @@ func (s *started) metricsURL() string {
 		return whole
 	})
 	return line
-}
-
-// fetch returns the status and the text of an answer.
-func fetch(t *testing.T, url, token string) (status int, text string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
 }
 
 // An accessLine is a line of the access log with all the fields that there can be.
@@ -94,10 +69,7 @@ func makeCalls(t *testing.T, s *started, token string) (ran map[string]string) {
 	t.Helper()
 	ran = make(map[string]string)
 	for version, era := range map[string]string{client.Newer: "2026-07-28", client.Older: "initialize"} {
-		c := client.NewHTTP(client.HTTP{URL: s.url(), Version: version, Token: token})
-		if err := c.Initialize(s.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		c := s.join(version, token)
 		r, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "read -p '" + secret + "?' a; echo $a", "wait_seconds": 60})
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +81,7 @@ func makeCalls(t *testing.T, s *started, token string) (ran map[string]string) {
 		c.Call(s.ctx(), "check_job_status", map[string]any{"job_id": secret}) // there is no such job
 		c.Call(s.ctx(), secret, nil)                                          // nor such a tool
 	}
-	if status, _ := fetch(t, s.url(), secret); status != http.StatusUnauthorized {
+	if status, _ := get(s.url(), secret).answer(t); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d", status)
 	}
 	return ran
@@ -151,7 +123,7 @@ func TestRequestsAreLogged(t *testing.T) {
 	}
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	polltest.Until(t, "the new file", func() bool { _, err := os.Stat(log); return err == nil })
-	fetch(t, s.url(), "")
+	get(s.url(), "").answer(t)
 	theAccess(t, log, refused) // beside those of calls before, whose lines can come after their answers
 }
 
@@ -161,10 +133,7 @@ func TestCallsWithPicturesAreLogged(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "access.log")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-access-log", log, "-python", realPython())
 	for version, era := range map[string]string{client.Newer: "2026-07-28", client.Older: "initialize"} {
-		s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
-		if err := s.Initialize(s.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		s.Client = s.join(version, "")
 		text, shown := s.blocks(noise + "Noise(7)")
 		if len(shown) != 1 {
 			t.Fatalf("%d pictures with\n%s", len(shown), text)
@@ -216,7 +185,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		"async_repl_output_bytes_total 52\n", // of both: the question, the answer as it is typed, and as it is printed
 	} {
 		polltest.Until(t, want, func() bool { // a request is counted when it has been answered
-			_, text = fetch(t, s.metricsURL(), "")
+			_, text = get(s.metricsURL(), "").answer(t)
 			return strings.Contains(text, want)
 		})
 	}
@@ -229,10 +198,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	file := newTokens(t, "ada")
 	s := serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0", "-tokens", file.path)
 	url := s.metricsURL()
-	c := client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Older, Token: file.tokens["ada"]})
-	if err := c.Initialize(s.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	c := s.join(client.Older, file.tokens["ada"])
 	ctx, leave := context.WithCancel(s.ctx())
 	called := make(chan struct{})
 	go func() { // owned by the test, which waits for it
@@ -243,7 +209,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 		t.Helper()
 		line := regexp.MustCompile("(?m)^" + want + "$")
 		polltest.Until(t, want, func() bool {
-			_, text := fetch(t, url, "")
+			_, text := get(url, "").answer(t)
 			return line.MatchString(text)
 		})
 	}
@@ -273,18 +239,15 @@ func TestHealth(t *testing.T) {
 	s.cmd.Args = append(s.cmd.Args, "serve", "-listen", "127.0.0.1:0", "-tokens", file.path)
 	s.begin()
 	health := strings.TrimSuffix(s.url(), "/mcp") + "/healthz"
-	if status, text := fetch(t, health, ""); status != http.StatusOK || text != "ok\n" {
+	if status, text := get(health, "").answer(t); status != http.StatusOK || text != "ok\n" {
 		t.Errorf("at first: %d %s", status, text)
 	}
-	c := client.NewHTTP(client.HTTP{URL: s.url(), Version: client.Newer, Token: file.tokens["ada"]})
-	if err := c.Initialize(s.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	c := s.join(client.Newer, file.tokens["ada"])
 	if _, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "read line"}); err != nil {
 		t.Fatal(err)
 	}
 	polltest.Until(t, "the refusal", func() bool { // the answer before counts for a second
-		status, text := fetch(t, health, "")
+		status, text := get(health, "").answer(t)
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "no job can be started: 1 jobs are running")
 	})
 }
@@ -302,7 +265,7 @@ func TestWhoReadsMetrics(t *testing.T) {
 	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "0.0.0.0:0", "-tokens", file.path, "-behind-proxy")
 	url := strings.Replace(s.metricsURL(), "0.0.0.0", "127.0.0.1", 1)
 	for token, want := range map[string]int{"": 401, "wrong": 401, file.tokens["ada"]: 200} {
-		if status, _ := fetch(t, url, token); status != want {
+		if status, _ := get(url, token).answer(t); status != want {
 			t.Errorf("token %q: %d, want %d", token, status, want)
 		}
 	}
@@ -325,10 +288,10 @@ func TestWhoReadsMetrics(t *testing.T) {
 
 	s = serveWith(t, "-listen", "127.0.0.1:0", "-metrics", "127.0.0.1:0")
 	url = s.metricsURL()
-	if status, _ := fetch(t, url, ""); status != http.StatusOK {
+	if status, _ := get(url, "").answer(t); status != http.StatusOK {
 		t.Errorf("on the loopback: %d", status)
 	}
-	if status, _ := fetch(t, strings.TrimSuffix(url, "/metrics")+"/mcp", ""); status != http.StatusNotFound {
+	if status, _ := get(strings.TrimSuffix(url, "/metrics")+"/mcp", "").answer(t); status != http.StatusNotFound {
 		t.Errorf("MCP at the address of the metrics: %d", status)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

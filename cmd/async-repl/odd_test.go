@@ -115,13 +115,7 @@ func TestSurroundings(t *testing.T) {
 				overStdio(t, "the server says its address there")
 			}
 			t.Parallel()
-			s := prepare(t, "REPL_PYTHON="+interpreter())
-			odd(t, s)
-			s.connect()
-			if err := s.Initialize(s.ctx()); err != nil {
-				t.Fatalf("%v\n%s", err, s.log)
-			}
-			s.works(t)
+			oddServer(t, odd).works(t)
 		})
 	}
 }

@@ -24,10 +24,7 @@ func TestInputThatAProgramOutsideMayRead(t *testing.T) {
 	defer l.Close()
 	s := prepare(t)
 	s.becomeOrdinary(t, []string{s.dir})
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s.open()
 	for want, program := range map[string]string{
 		"sent; whether a program outside the job reads it can't be seen": `import os, socket; a = socket.socket(socket.AF_UNIX); a.connect("\0` + name + `"); print(f"pid {os.getpid()}."); a.recv(1)`,
 		"no program was waiting for it; it is buffered until one reads":  `import os, time; print(f"pid {os.getpid()}."); time.sleep(1000)`,

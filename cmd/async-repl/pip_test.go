@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/release/wheel"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -50,9 +49,7 @@ func TestPipInShell(t *testing.T) {
 			t.Parallel()
 			s := newWorkspace(t, withUV)
 			for _, module := range []string{"first", "second"} {
-				if _, err := wheel.OfModule(module, "1.0", "value = '"+module+"'\n").Save(s.dir); err != nil {
-					t.Fatal(err)
-				}
+				saveWheel(t, s.dir, module, "1.0", "value = '"+module+"'")
 			}
 			r := s.end(s.do("execute_command_async", "command", "python3 -m pip install --no-index ./first-1.0-py3-none-any.whl").Header("Job ID"))
 			if !strings.HasPrefix(r.Header("Status"), "failed") || !strings.Contains(r.Header("Note"), "another Python") {
@@ -92,9 +89,7 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 	}
 	t.Parallel()
 	s := newWorkspace(t, false)
-	if _, err := wheel.OfModule("first", "1.0", "").Save(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	saveWheel(t, s.dir, "first", "1.0", "")
 	status, out := s.sh("python3 -m venv --without-pip other && . other/bin/activate && pip install --no-index ./first-1.0-py3-none-any.whl && python -c 'import first; print(first.__file__)'")
 	if status != "completed" || !strings.Contains(out, "\n"+s.dir+"/other/lib") {
 		t.Errorf("%s\n%s", status, out)
@@ -141,13 +136,9 @@ func TestProjectOfUV(t *testing.T) {
 	t.Parallel()
 	s := newWorkspace(t, false)
 	for _, name := range []string{"pyproject.toml", "uv.lock"} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		s.write(name, "")
 	}
-	if _, err := wheel.OfModule("first", "1.0", "").Save(s.dir); err != nil {
-		t.Fatal(err)
-	}
+	saveWheel(t, s.dir, "first", "1.0", "")
 	first := s.do("execute_python", "code", "1", "wait_seconds", 60)
 	if got, want := first.Header("Note"), "this is a uv project; run uv sync --frozen to install what it locks"; got != want {
 		t.Errorf("the first reply: %q, want %q\n%s", got, want, first)

@@ -23,9 +23,7 @@ import (
 func (m *member) furnish() (ids []string) {
 	m.t.Helper()
 	for path, text := range map[string]string{"secret.py": "print('alice-file')", "alice-requirements.txt": "./alice-missing"} {
-		if err := os.WriteFile(filepath.Join(m.dir, path), []byte(text), 0o600); err != nil {
-			m.t.Fatal(err)
-		}
+		m.write(path, text)
 	}
 	run := func(tool string, args map[string]any) client.Reply {
 		m.t.Helper()
@@ -53,9 +51,7 @@ func (m *member) furnish() (ids []string) {
 	}
 	gone(m.t, []int{pid})
 	run("execute_command_async", map[string]any{"command": "until [ -e alice-go ]; do sleep 0.01; done; echo alice-ends", "wait_seconds": 0})
-	if err := os.WriteFile(filepath.Join(m.dir, "alice-go"), nil, 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	m.write("alice-go", "")
 	m.until("check_job_status", map[string]any{"job_id": ids[0]}, "Also: ")
 	listens := run("execute_command_async", map[string]any{"command": `exec python3 -c 'import socket, time
 s = socket.create_server(("127.0.0.1", 0)); time.sleep(1000)  # alice listens'`, "wait_seconds": 0})
@@ -78,9 +74,7 @@ func (m *member) loseNap() {
 (env -i setsid ./alice-nap%[2]d 1000 </dev/null >/dev/null 2>&1 & until grep -q alice /proc/$!/comm; do :; done)
 touch over%[2]d; read x`, sleep, n), "wait_seconds": 0, "tty": false}).Header("Job ID")
 		polltest.Until(m.t, "a copy of sleep", func() bool { return exists(fmt.Sprint("copied", n)) })
-		if err := os.WriteFile(filepath.Join(m.dir, fmt.Sprint("go", n)), nil, 0o600); err != nil {
-			m.t.Fatal(err)
-		}
+		m.write(fmt.Sprint("go", n), "")
 		polltest.Until(m.t, "the nap", func() bool { return exists(fmt.Sprint("over", n)) })
 		m.do("send_command_input", map[string]any{"job_id": id, "text": "go\n", "wait_seconds": 0})
 		r := m.do("check_job_status", map[string]any{"job_id": id, "wait_seconds": 60})

@@ -62,10 +62,7 @@ func startServerOf(t *testing.T, by user) *started {
 	if by == ordinary && os.Geteuid() == 0 {
 		s.becomeOrdinary(t, paths)
 	}
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s.open()
 	return s
 }
 

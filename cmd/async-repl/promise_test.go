@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
-	"asyncrepl/internal/release/wheel"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 )
@@ -103,9 +102,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	index := t.TempDir()
 	s := startServer(t, ownEnvironment, "PIP_FIND_LINKS="+index, "PIP_NO_INDEX=1", "UV_FIND_LINKS="+index, "UV_NO_INDEX=1", "UV_OFFLINE=1")
 	for version, dir := range map[string]string{"1.0": index, "2.0": s.dir} {
-		if _, err := wheel.OfModule("replwheel", version, "value = '"+version+"'\n").Save(dir); err != nil {
-			t.Fatal(err)
-		}
+		saveWheel(t, dir, "replwheel", version, "value = '"+version+"'")
 	}
 	install := func(what, status string) client.Reply {
 		t.Helper()

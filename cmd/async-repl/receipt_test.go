@@ -122,9 +122,7 @@ func orphan(t *testing.T, s *started, name string) (id string, pid int, end clie
 	id = s.do("execute_command_async", "tty", false, "command", `until [ -e go`+name+` ]; do sleep 0.01; done
 (env -i setsid sleep 300 </dev/null >/dev/null 2>&1 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done)
 > over`+name+`; read x`, "wait_seconds", 0).Header("Job ID")
-	if err := os.WriteFile(filepath.Join(s.dir, "go"+name), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("go"+name, "")
 	polltest.Until(t, "the start of the process", func() bool { _, err := os.Stat(filepath.Join(s.dir, "over"+name)); return err == nil })
 	pid = planted(t, s.prints(id, "pid "))
 	s.asleep(pid)
@@ -340,10 +338,7 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	publish(t, s.cmd.Path, filepath.Join(public, "server"), 0o755)
 	s.cmd.Path = filepath.Join(public, "server")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	s.open()
 
 	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,9 +11,7 @@ import (
 func TestDebuggerStepsAreShort(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	if err := os.WriteFile(filepath.Join(s.dir, "steps.py"), []byte("x = 1\ny = 2\nz = 3\nx = 4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("steps.py", "x = 1\ny = 2\nz = 3\nx = 4\n")
 	python := s.do("execute_python", "wait_seconds", 60, "code", "import pdb; pdb.run(open('steps.py').read())")
 	shell := s.do("execute_command_async", "wait_seconds", 60, "command", realPython()+" -m pdb steps.py")
 	for _, step := range []struct {

@@ -16,7 +16,14 @@ type request struct {
 	url, token, session string
 	transport           http.RoundTripper
 	method, message     string
+	body                io.Reader // in place of the message, if it is sent in parts
 }
+
+func put(url, token, content string) request {
+	return request{method: http.MethodPut, url: url, token: token, message: content}
+}
+
+func get(url, token string) request { return request{method: http.MethodGet, url: url, token: token} }
 
 const (
 	hello    = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -31,7 +38,10 @@ func (r request) send(t testing.TB) (*http.Response, error) {
 	if r.method == "" {
 		r.method = http.MethodPost
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(r.message))
+	if r.body == nil {
+		r.body = strings.NewReader(r.message)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, r.body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +57,7 @@ func (r request) send(t testing.TB) (*http.Response, error) {
 	if r.transport == nil {
 		r.transport = http.DefaultTransport
 	}
-	return r.transport.RoundTrip(req)
+	return r.transport.RoundTrip(req) // a client would clean the path
 }
 
 // answer returns the status and the whole body of the answer.

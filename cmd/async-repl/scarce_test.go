@@ -19,10 +19,7 @@ func oddServer(t *testing.T, odd func(*testing.T, *started), env ...string) *sta
 	t.Helper()
 	s := prepare(t, append([]string{"REPL_PYTHON=" + interpreter()}, env...)...)
 	odd(t, s)
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatalf("%v\n%s", err, s.log)
-	}
+	s.open()
 	return s
 }
 
@@ -183,10 +180,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, "REPL_STATE_DIR=/proc/none")
 	private("mount --bind . .; mount -o remount,bind,ro . .; cd \"$PWD\"")(t, s)
-	s.connect()
-	if err := s.Initialize(s.ctx()); err != nil {
-		t.Fatal(err)
-	}
+	s.open()
 	for _, tool := range []string{"execute_python", "install_package_async"} {
 		name := map[string]string{"execute_python": "code", "install_package_async": "package"}[tool]
 		status := s.do(tool, name, "x", "wait_seconds", 60).Header("Status")

@@ -107,9 +107,7 @@ func newStorm(t *testing.T, r *rand.Rand) *storm {
 	t.Helper()
 	tag := newTag()
 	s := &storm{started: startServer(t, "STORM="+tag), rand: r, tag: tag}
-	if err := os.WriteFile(filepath.Join(s.dir, "tree.sh"), []byte(treeScript), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("tree.sh", treeScript)
 	return s
 }
 

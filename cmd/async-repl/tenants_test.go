@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
-	"asyncrepl/internal/release/wheel"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -32,10 +31,7 @@ func serveTenants(t *testing.T, names string, args ...string) (members []*member
 		version := []string{client.Older, client.Newer, client.Newer}[i]
 		m := &member{started: *s, t: t}
 		m.dir = filepath.Join(s.dir, name)
-		m.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version, Token: f.tokens[name]})
-		if err := m.Initialize(m.ctx()); err != nil {
-			t.Fatal(err)
-		}
+		m.Client = s.join(version, f.tokens[name])
 		members = append(members, m)
 	}
 	return members
@@ -125,10 +121,7 @@ func TestTenantsInstallForThemselves(t *testing.T) {
 	t.Parallel()
 	members := serveTenants(t, "alice bob")
 	alice, bob := members[0], members[1]
-	spam, err := wheel.OfModule("spam", "1.0", "value = 1\n").Save(alice.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spam := saveWheel(t, alice.dir, "spam", "1.0", "value = 1")
 	alice.do("install_package_async", map[string]any{"package": spam, "wait_seconds": 60})
 	code := map[string]any{"code": "import spam; spam.value", "wait_seconds": 60}
 	if r := alice.do("execute_python", code); r.Header("Status") != "completed" {

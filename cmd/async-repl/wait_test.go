@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,9 +62,7 @@ func TestWaitStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	step := func(name string) {
-		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
-			t.Error(err)
-		}
+		s.write(name, "")
 	}
 	const until = `until [ -e %s ]; do sleep 0.05; done; `
 	id := s.runs(fmt.Sprintf("echo compiling; "+until+"echo 'main.c:3: error: no such file'; "+until+"echo done; sleep 300", "one", "two"), "tty", false)
