@@ -358,6 +358,11 @@ func TestBadDoorEndsTheStart(t *testing.T) {
 		{"needs -tokens", []string{"-listen", "0.0.0.0:0", "-behind-proxy"}},
 		{"are about HTTP", []string{"-transport", "stdio", "-tokens", one.path}},
 		{"true or false", []string{"-behind-proxy=yes"}},
+		{"are about HTTP", []string{"-transport", "stdio", "-metrics", "127.0.0.1:0"}},
+		{"are about HTTP", []string{"-transport", "stdio", "-access-log", "/dev/null"}},
+		{"opening the access log (-access-log): open /no/such/directory/log", []string{"-access-log", "/no/such/directory/log"}},
+		{`serving metrics (-metrics): "nowhere" is neither HOST:PORT nor unix:PATH`, []string{"-metrics", "nowhere"}},
+		{"other machines can reach 0.0.0.0:0 (-metrics, REPL_METRICS): set -tokens (REPL_TOKENS), or serve metrics on 127.0.0.1\n", []string{"-metrics", "0.0.0.0:0"}},
 	} {
 		if !slices.Contains(c.args, "-listen") && !slices.Contains(c.args, "-host") && !slices.Contains(c.args, "stdio") {
 			c.args = append(c.args, "-listen", "127.0.0.1:0")

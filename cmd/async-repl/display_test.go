@@ -50,51 +50,6 @@ class Noise:
         return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', head) + chunk(b'IDAT', zlib.compress(rows, 0)) + chunk(b'IEND', b''))
 `
 
-// What code shows reaches the client among what it prints, as a picture and as a resource, also if
-// it kills its session afterwards.
-func TestPicturesOverStdio(t *testing.T) {
-	s := startServer(t)
-	s.blocks(noise)
-	text, shown := s.blocks("print('before')\ndisplay(Noise(7))\nprint('after')\nfor i in range(3): display(Noise(1000, 500 + i)); print(i)\nNoise(9)")
-	id := text.Header("Job ID")
-	line := func(n int, size string) string {
-		return fmt.Sprintf("[image %d: PNG %s, job://%s/display/%d]\n", n, size, id, n)
-	}
-	want := "before\n" + line(1, "7x1") + "after\n" + line(2, "1000x500") + "0\n" + line(3, "1000x501") + "1\n" + line(4, "1000x502") + "2\n" + line(5, "9x1")
-	if got := text.Section("STDOUT"); strings.TrimSpace(got) != strings.TrimSpace(want) {
-		t.Errorf("output\n%s\nwant\n%s", got, want)
-	}
-	sizes := ""
-	for _, b := range shown {
-		c, err := png.DecodeConfig(bytes.NewReader(b.Data))
-		sizes += fmt.Sprintf("%s %dx%d %v, ", b.MIMEType, c.Width, c.Height, err)
-	}
-	if want := "image/png 7x1 <nil>, image/png 1000x500 <nil>, image/png 1000x501 <nil>, image/png 1000x502 <nil>, image/png 9x1 <nil>, "; sizes != want {
-		t.Errorf("blocks %s", sizes)
-	}
-	raw, err := s.Request(s.ctx(), "resources/read", map[string]any{"uri": "job://" + id + "/display/3"})
-	var read struct {
-		Contents []struct {
-			MIMEType string
-			Blob     []byte
-		}
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &read)
-	}
-	if err != nil || len(read.Contents) != 1 || len(shown) < 3 || !bytes.Equal(read.Contents[0].Blob, shown[2].Data) {
-		t.Errorf("the resource: %v, %.200s", err, raw)
-	}
-
-	text, shown = s.blocks("display(Noise(1000, 900)); os.kill(os.getpid(), 9)")
-	if len(shown) != 1 || !strings.Contains(text.Header("Status"), "SIGKILL") {
-		t.Errorf("after a crash: %d blocks\n%s", len(shown), text)
-	}
-	if text, shown := s.blocks("1"); len(shown) != 0 || text.Section("RESULT") != "1\n" {
-		t.Errorf("the next job: %d blocks\n%s", len(shown), text)
-	}
-}
-
 // withMatplotlib returns the setting for a Python that has matplotlib.
 func withMatplotlib(t testing.TB) string {
 	t.Helper()

@@ -14,7 +14,6 @@ import (
 
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/internal/test/polltest"
 )
 
 // trees are commands that start processes of every kind that is hard to find again. They print "pid
@@ -109,20 +108,28 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 	}
 }
 
+// callInFlight makes a call that waits for a command, and returns the channel for its reply when the
+// command runs.
+func (s *started) callInFlight(command string) <-chan client.Reply {
+	s.t.Helper()
+	reply := make(chan client.Reply, 1)
+	go func() { // ends with its call
+		got, err := s.Call(s.t.Context(), "execute_command_async", pairs([]any{"command", command, "wait_seconds", 100}))
+		if err != nil {
+			s.t.Error(err)
+		}
+		reply <- got
+	}()
+	for !strings.Contains(string(s.do("list_jobs")), "running") {
+	}
+	return reply
+}
+
 func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	overStdio(t, "there is no end of input")
 	t.Parallel()
 	s := startServer(t)
-	r := make(chan client.Reply, 1)
-	go func() { // ends with its call
-		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "until [ -e go ]; do sleep 0.01; done; echo done", "wait_seconds", 60}))
-		if err != nil {
-			t.Error(err)
-		}
-		r <- got
-	}()
-	for !strings.Contains(string(s.do("list_jobs")), "running") {
-	}
+	r := s.callInFlight("until [ -e go ]; do sleep 0.01; done; echo done")
 	s.stdin.Close()
 	s.write("go", "")
 	if err := (<-r).Expect("completed", "done"); err != nil {
@@ -136,16 +143,7 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	r := make(chan client.Reply, 1)
-	go func() { // ends with its call
-		got, err := s.Call(t.Context(), "execute_command_async", pairs([]any{"command", "echo on; sleep 300", "wait_seconds", 100}))
-		if err != nil {
-			t.Error(err)
-		}
-		r <- got
-	}()
-	for !strings.Contains(string(s.do("list_jobs")), "running") {
-	}
+	r := s.callInFlight("echo on; sleep 300")
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	if got := (<-r).Header("Status"); got != "running" && !strings.HasPrefix(got, "cancelled") {
 		t.Errorf("status %q", got)
@@ -199,56 +197,21 @@ directory = tempfile.TemporaryDirectory(dir=".", prefix="temporary")`)
 	}
 }
 
-// The reply of a restart says that Python's exit was cut off.
-func TestRestartSaysWhatWasCutOff(t *testing.T) {
+// The reply about the end of a session says that Python's exit was cut off, and which checkpoints
+// are dropped.
+func TestEndOfASessionSaysWhatIsLost(t *testing.T) {
+	needsBranches(t)
 	if testing.Short() {
 		t.Skip("waits for the limit of an exit")
 	}
 	t.Parallel()
 	s := startServer(t)
-	s.do("execute_python", "code", "import atexit, time; _ = atexit.register(time.sleep, 300)")
-	r := s.do("restart_python_worker")
-	if want := "Python did not exit within 1s: atexit handlers may not have run, and open files may lack what was written last"; r.Header("Note") != want {
-		t.Errorf("the note is missing:\n%s", r)
-	}
-}
-
-// The reply about code that answers a cancel with an exception of its own says who asked for the
-// end.
-func TestReplyAboutCodeThatAnswersACancel(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	r := s.do("execute_python", "code", "import time\ntry: print('ready', 1, flush=True); time.sleep(300)\nexcept BaseException: raise ValueError('no')", "wait_seconds", 0)
-	id := r.Header("Job ID")
-	s.prints(id, "ready 1")
-	s.do("cancel_job", "job_id", id)
-	holds(t, s.end(id), "Status", "failed (ValueError: no after an interrupt)", "Ended by", "agent", "Variables", "new time")
-}
-
-// The next reply, whatever it is about, announces the death of an idle session's Python.
-func TestIdleDeathIsAnnounced(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	r := s.do("execute_python", "code", "import os\nx = 1\nprint(os.getpid())", "wait_seconds", 60)
-	pid, err := strconv.Atoi(strings.TrimSpace(r.Section("STDOUT")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	var lost string // the first reply that knows of the death
-	polltest.Until(t, "the announcement of a death", func() bool {
-		lost = s.do("server_status").Header("Lost")
-		return lost != ""
-	})
-	how := "session default's Python was killed by SIGKILL after job " + r.Header("Job ID")
-	if want := how + "; variables lost: os, x"; lost != want {
-		t.Errorf("the reply says %q, want %q", lost, want)
-	}
-	for range 2 {
-		if got, want := string(s.do("list_variables")), "No variables: "+how+"."; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+	const code = "import atexit, time; _ = atexit.register(time.sleep, 300)"
+	job := s.do("execute_python", "code", code, "checkpoint", true, "wait_seconds", 60).Header("Job ID")
+	holds(t, s.do("restart_python_worker", "checkpoint", job),
+		"Note", "Python did not exit within 1s: atexit handlers may not have run, and open files may lack what was written last")
+	holds(t, s.do("delete_session", "session", "default"), "Note", "checkpoints dropped: "+job)
+	if got := string(s.do("server_status")); strings.Contains(got, "Checkpoint:") {
+		t.Errorf("a checkpoint outlived its session:\n%s", got)
 	}
 }

@@ -257,40 +257,6 @@ func TestLoadClientThatReadsNothing(t *testing.T) {
 	}
 }
 
-// TestBadClientThatReadsNothing leaves more refusals unread than the server keeps, and ends its
-// input. The server reads all lines and notices the end.
-func TestBadClientThatReadsNothing(t *testing.T) {
-	t.Parallel()
-	h := newHostile(t, "REPL_LOG_LEVEL=error") // logs nothing about single lines
-	h.lives()
-	// 60 KB fit into a pipe; the 4 MB of refusals do not.
-	h.say(strings.Repeat("x\n", 30_000))
-	h.stdin.Close()
-	h.ends("pid")
-}
-
-// TestClientThatReadsLate reads its answers late. None is lost.
-func TestClientThatReadsLate(t *testing.T) {
-	t.Parallel()
-	h := newHostile(t)
-	const pings = 4000 // more than the pipe takes answers of, and fewer than may be in flight
-	var b bytes.Buffer
-	for i := range pings {
-		fmt.Fprintf(&b, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
-	}
-	if _, err := h.stdin.Write(b.Bytes()); err != nil { // their answers fit into the queue and the pipe
-		t.Fatal(err)
-	}
-	seen := make(map[string]bool)
-	for range pings {
-		o := h.next()
-		if o.Error != nil || seen[string(o.ID)] {
-			t.Fatalf("ping %s: %+v, answered before: %t", o.ID, o.Error, seen[string(o.ID)])
-		}
-		seen[string(o.ID)] = true
-	}
-}
-
 // TestClientThatWritesByByte writes one message a byte at a time. A job continues meanwhile.
 func TestClientThatWritesByByte(t *testing.T) {
 	t.Parallel()

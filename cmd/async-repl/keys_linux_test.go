@@ -51,39 +51,6 @@ func (c *typist) shows(text string) {
 	}
 }
 
-// Every key arrives as a terminal sends it, and the cursor keys as the program has set their mode.
-func TestKeysArriveAsATerminalSendsThem(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	// The program turns everything off that a terminal does with keys.
-	const quiet = `stty -icanon -echo -isig -icrnl -ixon -iexten; printf '%b' "$MODE"; cat -v`
-	names := []string{
-		"enter", "tab", "esc", "space", "backspace", "delete", "up", "down", "right", "left", "home", "end", "pageup", "pagedown",
-		"f1", "f4", "f5", "f12", "ctrl-c", "ctrl-z", "C-c", "^C", "alt-x", "M-x", "shift-tab", "ctrl-left", "é", "$", "a b", "^[a-z]",
-	}
-	const rest = ` ^[[5~ ^[[6~ ^[OP ^[OS ^[[15~ ^[[24~ ^C ^Z ^C ^C ^[x ^[x ^[[Z ^[[1;5D M-CM-) $ a b ^[a-z] .`
-	for mode, cursor := range map[string]string{
-		``:                             `^[[A ^[[B ^[[C ^[[D ^[[H ^[[F`,
-		`\033[?1h\033=`:                `^[OA ^[OB ^[OC ^[OD ^[OH ^[OF`,
-		`\033[?1049h\033[?25l\033[?1h`: `^[OA ^[OB ^[OC ^[OD ^[OH ^[OF`,
-		`\033[?1h\033[?1l\033>`:        `^[[A ^[[B ^[[C ^[[D ^[[H ^[[F`,
-	} {
-		r := s.do("execute_command_async", "command", quiet, "env", map[string]string{"MODE": mode}, "wait_seconds", 60)
-		holds(t, r, "Status", "waiting_input")
-		var sent []string
-		for _, name := range names {
-			sent = append(sent, name, " ")
-		}
-		id := r.Header("Job ID")
-		s.do("send_command_input", "job_id", id, "keys", append(sent, "."))
-		s.prints(id, ".\n")
-		r = s.do("check_job_status", "job_id", id, "view", "text") // a screen has no tabs
-		if want := "^M \t ^[   ^? ^[[3~ " + cursor + rest; !strings.Contains(string(r), want) {
-			t.Errorf("in mode %q:\n%s\nwant %s", mode, r, want)
-		}
-	}
-}
-
 // The mode is that of all the output, also of what came long before and in pieces.
 func TestCursorKeysAfterMuchOutput(t *testing.T) {
 	t.Parallel()

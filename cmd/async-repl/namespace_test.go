@@ -6,36 +6,6 @@ import (
 	"testing"
 )
 
-// A call about the variables of a busy session is answered within the grace, says who has the
-// session, and changes nothing later.
-func TestCallsAboutTheNamespaceOfABusySessionAreWithdrawn(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, "REPL_TOOLSETS=all", "REPL_GRACE=50ms")
-	busy := s.do("execute_python", "code", "x = 1; y = input()", "wait_seconds", 60).Header("Job ID")
-	for tool, args := range map[string][]any{
-		"get_variable":     {"name", "globals().update(got=1)"},
-		"set_variable":     {"name", "x", "value", 2},
-		"delete_variables": {"all", true},
-		"inspect_object":   {"name", "x"},
-		"complete_code":    {"code", "x"},
-	} {
-		r := s.do(tool, args...)
-		if want := "failed (not run: session default is busy with job " + busy + ", which waits for input: answer it with send_python_input, or cancel_job)"; r.Header("Status") != want {
-			t.Errorf("%s: %q, want %q", tool, r.Header("Status"), want)
-		}
-	}
-	if got := s.do("check_python_status").Header("Job ID"); got != busy {
-		t.Errorf("the session's job is %s, not %s", got, busy)
-	}
-	s.do("send_python_input", "text", "in", "wait_seconds", 60)
-	if r := s.do("list_variables"); !strings.HasSuffix(string(r), "\n\nx: int = 1\ny: str = 'in'\n") {
-		t.Errorf("afterwards:\n%s", r)
-	}
-	if got := s.do("check_python_status").Header("Job ID"); got != busy {
-		t.Errorf("the session's last job is %s, not %s", got, busy)
-	}
-}
-
 // What a value is in JSON, it is in Python, and comes back the same.
 func TestValuesTravelUnchanged(t *testing.T) {
 	t.Parallel()

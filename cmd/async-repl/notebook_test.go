@@ -10,47 +10,6 @@ import (
 	"testing"
 )
 
-// A session is taken away as a notebook with its outputs, and as a script that Python runs. Neither
-// replaces a file without overwrite.
-func TestExportSession(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	run := func(code string) { s.do("execute_python", "code", code, "session", "lab", "wait_seconds", 60) }
-	run("lost = 1")
-	s.do("restart_python_worker", "session", "lab")
-	run("from __future__ import annotations\nx = [1, 2]\nprint('shown', 'lost' in globals())")
-	run("x = (")
-	run("1/0")
-	run("sum(x)")
-	run("class M:\n    def _repr_markdown_(self): return '**bold**'\nM()")
-	run("name = input('name? ')")
-	s.do("send_python_input", "text", "bob", "wait_seconds", 60)
-	s.do("export_session", "path", "lab.ipynb", "session", "lab")
-	text, err := os.ReadFile(filepath.Join(s.dir, "lab.ipynb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"**Python was restarted; variables lost: lost**"`, `"shown False\n"`, `"ename": "ZeroDivisionError"`, `"text/plain": [`, `"3"`, `"text/markdown": [`, `"name? bob\n"`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %s in the notebook:\n%s", want, text)
-		}
-	}
-	if reply := s.do("export_session", "path", "lab.ipynb", "session", "lab", "overwrite", true); !strings.HasSuffix(reply.Header("Exported"), ", in place of an earlier file") {
-		t.Errorf("the second export: %s", reply)
-	}
-	s.do("export_session", "path", "lab.py", "session", "lab")
-	script := exec.Command(realPython(), filepath.Join(s.dir, "lab.py"))
-	script.Stdin = strings.NewReader("bob\n")
-	out, err := script.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "shown True\n") || !strings.Contains(string(out), "ZeroDivisionError") || !strings.Contains(string(out), "name? ") {
-		t.Errorf("the script: %v, %s", err, out)
-	}
-	s.write("mine.py", "mine = 1\n")
-	if text := s.refused("export_session", "path", "mine.py", "session", "lab"); !strings.HasSuffix(text, "Writing mine.py: file already exists; overwrite=true replaces it") {
-		t.Errorf("the refusal says %q", text)
-	}
-}
-
 // A session's notebook, and the files that it ran, bring the session back under another name.
 func TestExportedSessionRunsAgain(t *testing.T) {
 	t.Parallel()
@@ -61,9 +20,14 @@ func TestExportedSessionRunsAgain(t *testing.T) {
 	s.do("execute_python", "path", "my file.py", "args", []string{"a b", `"c"`, "\u00a0\t", `\n;`}, "wait_seconds", 60)
 	s.do("execute_python", "path", "odd.py", "args", []string{"*.py", "{x}", "$HOME", "a\nb"}, "wait_seconds", 60)
 	s.do("execute_python", "code", "x.append(4)\n1/0", "wait_seconds", 60)
+	s.do("execute_python", "code", "x = (", "wait_seconds", 60)
+	s.do("execute_python", "code", "class M:\n    def _repr_markdown_(self): return '**bold**'\nM()", "wait_seconds", 60)
 	s.do("execute_python", "code", "import sys; sys.exit(3)", "wait_seconds", 60)
 	s.do("execute_python", "code", "x.remove(4); x.append(3); print('again'); x", "wait_seconds", 60)
 	s.do("export_session", "path", "lab.ipynb")
+	if text, err := os.ReadFile(filepath.Join(s.dir, "lab.ipynb")); err != nil || !strings.Contains(string(text), `"text/markdown": [`) {
+		t.Errorf("no Markdown in the notebook: %v\n%s", err, text)
+	}
 	r := s.do("execute_python", "path", "lab.ipynb", "session", "again", "wait_seconds", 60)
 	if !strings.HasPrefix(r.Header("Status"), "completed") || !strings.Contains(string(r), "ZeroDivisionError") || !strings.HasSuffix(string(r), "\n--- RESULT ---\n[1, 2, 3]\n") {
 		t.Errorf("the notebook:\n%s", r)

@@ -7,12 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
-
-// ordinaryID is the uid and gid of the user that tests become. That user owns only what a test gives.
-const ordinaryID = 65534
 
 // missing returns what the rows need and is not installed.
 func (s *started) missing() []string {
@@ -64,23 +60,4 @@ func startServerOf(t *testing.T, by user) *started {
 	}
 	s.open()
 	return s
-}
-
-// becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
-// can read. The user gets the paths.
-func (s *started) becomeOrdinary(t *testing.T, paths []string) {
-	t.Helper()
-	public, state := filepath.Dir(s.dir), t.TempDir()
-	self := filepath.Join(public, "server")
-	publish(t, s.cmd.Path, self, 0o755)
-	s.cmd.Path = self
-	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
-	err := os.Chmod(public, 0o755)
-	for _, path := range append(paths, state) {
-		err = cmp.Or(err, os.Chown(path, ordinaryID, ordinaryID))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}}
 }

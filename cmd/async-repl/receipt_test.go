@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -100,18 +101,6 @@ func TestLeftRunning(t *testing.T) {
 			holds(t, s.do("cancel_job", "job_id", id), "Status", "failed (exit 3)", "Ended now", "")
 		})
 	}
-}
-
-func TestHungUp(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	r := s.do("execute_command_async", "command", `sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 0`, "wait_seconds", 60)
-	pid := planted(t, r)
-	for r.Header("Left running") != "" { // the machine is busy
-		r = s.do("check_job_status", "job_id", r.Header("Job ID"))
-	}
-	holds(t, r, "Status", "completed", "Hung up", fmt.Sprintf("sleep (pid %d); give a server a job of its own", pid), "Note", "")
-	gone(t, []int{pid})
 }
 
 // orphan runs a job that leaves a process in a session of its own, without a mark or a descriptor
@@ -316,6 +305,28 @@ func publish(t *testing.T, from, to string, mode os.FileMode) {
 	}
 }
 
+// ordinaryID is the uid and gid of the user that tests become. That user owns only what a test gives.
+const ordinaryID = 65534
+
+// becomeOrdinary has the server run as an ordinary user, from a copy of its program that the user
+// can read. The user gets the paths.
+func (s *started) becomeOrdinary(t *testing.T, paths []string) {
+	t.Helper()
+	public, state := filepath.Dir(s.dir), t.TempDir()
+	self := filepath.Join(public, "server")
+	publish(t, s.cmd.Path, self, 0o755)
+	s.cmd.Path = self
+	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
+	err := os.Chmod(public, 0o755)
+	for _, path := range append(paths, state) {
+		err = cmp.Or(err, os.Chown(path, ordinaryID, ordinaryID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryID, Gid: ordinaryID}}
+}
+
 // An ordinary server can't end a program that has become another user's.
 func TestSurvivorOfAnotherUser(t *testing.T) {
 	if testing.Short() {
@@ -323,21 +334,14 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	}
 	overStdio(t, "only the server's own user may connect")
 	t.Parallel() // it waits most of its time
-	const nobody = 65534
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil || os.Getuid() != 0 {
 		t.Skip("it takes root and setpriv to make a program that becomes another user's")
 	}
 	s := prepare(t)
-	public := filepath.Dir(s.dir)
-	if err := errors.Join(os.Chmod(public, 0o755), os.Chown(s.dir, nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
-	become := filepath.Join(public, "become")
+	become := filepath.Join(filepath.Dir(s.dir), "become")
 	publish(t, setpriv, become, 0o755|os.ModeSetuid)
-	publish(t, s.cmd.Path, filepath.Join(public, "server"), 0o755)
-	s.cmd.Path = filepath.Join(public, "server")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	s.becomeOrdinary(t, []string{s.dir})
 	s.open()
 
 	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).Header("Job ID")

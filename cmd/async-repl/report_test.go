@@ -100,27 +100,7 @@ func TestLeftBehind(t *testing.T) {
 	matches(t, s.do("server_status"), map[string]string{"Processes": "^0 of jobs and sessions, "})
 }
 
-// The refusal of a job too many names the oldest running job.
-func TestMaxJobs(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, "REPL_MAX_JOBS=2")
-	first := s.do("execute_command_async", "command", "exec sleep 1000 # the first", "wait_seconds", 0).Header("Job ID")
-	second := s.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
-	polltest.Until(t, "two jobs that run", func() bool { return s.do("server_status").Header("Jobs") == "2 of at most 2 at once: 2 running" })
-	want := regexp.MustCompile(`2 jobs are running, the most allowed; nothing was started\. Wait for one or end one with cancel_job\.` +
-		"\nThe oldest: " + first + ` running, shell, [0-9.]+s: exec sleep 1000 # the first\nSession: new\n$`)
-	if got := s.refused("execute_python", "code", "1"); !want.MatchString(got) {
-		t.Errorf("the refusal says %q", got)
-	}
-	s.do("cancel_job", "job_id", first, "force", true)
-	r := s.do("execute_command_async", "command", "true", "wait_seconds", 60)
-	if r.Header("Status") != "completed" || r.Header("Also") != "" { // the reply to cancel_job has shown the end
-		t.Errorf("after one has ended:\n%s", r)
-	}
-	s.do("cancel_job", "job_id", second, "force", true)
-}
-
-// server_status shows the running jobs and processes, and starts nothing.
+// server_status shows the running jobs and processes.
 func TestServerStatus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes an environment")
@@ -145,12 +125,6 @@ func TestServerStatus(t *testing.T) {
 		"Disk":      `^0 B of at most 1\.0 GiB of output in ` + regexp.QuoteMeta(state) + `, [0-9.]+ .iB free$`,
 		"Orphans":   "^$",
 	})
-	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
-		t.Errorf("the workspace holds %v, %v", entries, err)
-	}
-	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid)); err != nil || len(kids) > 0 {
-		t.Errorf("processes %s, %v", kids, err)
-	}
 
 	id := s.do("execute_python", "code", "import time; time.sleep(1000)", "session", "lab", "wait_seconds", 0).Header("Job ID")
 	s.do("execute_python", "code", "1", "session", "lab", "wait_seconds", 0)
@@ -169,53 +143,4 @@ func TestServerStatus(t *testing.T) {
 		"Processes": `^1 of jobs and sessions, [0-9.]+ MiB; `,
 		"Disk":      `^4\.[0-9] MiB of at most `,
 	})
-}
-
-// A reply about one job announces once that another has ended.
-func TestAlso(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	r := s.do("execute_command_async", "command", "read x; exit 3", "wait_seconds", 0)
-	other := r.Header("Job ID")
-	var announced []string
-	if r.Header("Status") == "waiting_input" { // the reply took long
-		announced = append(announced, "job "+other+" waits for input")
-	}
-	sent := false
-	polltest.Until(t, "news", func() bool {
-		if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
-			announced = append(announced, also)
-		}
-		if !sent && len(announced) == 1 && strings.HasSuffix(announced[0], "waits for input") {
-			sent = true // once: the next reply can come before the job has ended
-			if r := s.do("send_command_input", "job_id", other, "text", "x\n", "wait_seconds", 0); r.Header("Status") != "running" {
-				announced = append(announced, "job "+other+" "+r.Header("Status")) // it was quick
-			}
-		}
-		return len(announced) >= 2
-	})
-	if want := []string{"job " + other + " waits for input", "job " + other + " failed (exit 3)"}; strings.Join(announced, "|") != strings.Join(want, "|") {
-		t.Errorf("announced %q, want %q", announced, want)
-	}
-	if also := s.do("execute_command_async", "command", "true").Header("Also"); also != "" {
-		t.Errorf("announced again: %s", also)
-	}
-}
-
-// Late output of a session is announced once.
-func TestAlsoLateOutput(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	first := s.do("execute_python", "wait_seconds", 60, "code", `import threading
-go = threading.Event()
-def late(): go.wait(); print("from the thread")
-thread = threading.Thread(target=late); thread.start()`).Header("Job ID")
-	announced := s.do("execute_python", "wait_seconds", 60, "code", "go.set(); thread.join()").Header("Also")
-	polltest.Until(t, "late output", func() bool { return s.record(first).Output.Late > 0 })
-	for range 2 {
-		announced += s.do("execute_python", "wait_seconds", 60, "code", "1").Header("Also")
-	}
-	if want := "job " + first + " wrote 16 bytes more"; announced != want {
-		t.Errorf("announced %q, want %q", announced, want)
-	}
 }

@@ -79,34 +79,6 @@ func TestRangeOfMemoryLimits(t *testing.T) {
 	}
 }
 
-// The tools of a toolset that is not chosen are neither listed nor run.
-func TestToolsetsSetting(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, "REPL_TOOLSETS=core")
-	if got := s.refused("list_sessions"); !strings.Contains(got, "list_sessions is in the toolset sessions, which this server does not offer.") {
-		t.Errorf("refused with %q", got)
-	}
-	s.do("list_jobs")
-}
-
-// The first jobs of a session are not run if its packages can't be installed. Later ones are.
-func TestSessionWhosePackagesAreMissing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installers take seconds")
-	}
-	t.Parallel()
-	s := startServer(t, "PIP_NO_INDEX=1", "UV_OFFLINE=1")
-	made := s.do("create_session", "name", "lab", "venv", "own", "packages", "no-such-package")
-	install, _, _ := strings.Cut(strings.TrimPrefix(made.Header("Installing"), "job "), ";")
-	first := s.do("execute_python", "session", "lab", "code", "1", "wait_seconds", 60)
-	if got, want := first.Header("Status"), "failed (not run: job "+install+" did not complete, and this one was queued behind it)"; got != want {
-		t.Errorf("a job behind the install is %q, want %q", got, want)
-	}
-	if r := s.do("execute_python", "session", "lab", "code", "1 + 1", "wait_seconds", 60); r.Header("Status") != "completed" {
-		t.Errorf("a later job:\n%s", r)
-	}
-}
-
 // A session that reaches the limit of its memory says so and works on, and server_status explains
 // the limit.
 func TestMemoryLimit(t *testing.T) {

@@ -104,11 +104,3 @@ func TestSettings(t *testing.T) {
 		})
 	}
 }
-
-func TestBadSettingEndsTheStart(t *testing.T) {
-	s := prepare(t, "REPL_SHELL=/no/such/shell")
-	s.begin()
-	if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), "/no/such/shell") {
-		t.Errorf("%s, log %q", got, s.log)
-	}
-}

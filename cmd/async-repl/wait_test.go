@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,33 +56,6 @@ func TestWaitForAServerToListen(t *testing.T) {
 	}
 }
 
-// A build that prints an error ends the wait as stopped, and a later wait continues after it.
-func TestWaitStopsAtAnError(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	step := func(name string) {
-		s.write(name, "")
-	}
-	const until = `until [ -e %s ]; do sleep 0.05; done; `
-	id := s.runs(fmt.Sprintf("echo compiling; "+until+"echo 'main.c:3: error: no such file'; "+until+"echo done; sleep 300", "one", "two"), "tty", false)
-	going, err := s.Start("wait_for_jobs", map[string]any{"job_ids": []string{id}, "pattern": "done", "stop_pattern": "error:", "wait_seconds": 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	step("one")
-	r, err := going.Reply(s.ctx())
-	if err != nil {
-		t.Fatal(err)
-	}
-	holds(t, r, "Condition", "stopped: job "+id+" matches stop_pattern")
-	says(t, r, "Matched", "stdout 10: main.c:3: error: no such file")
-	says(t, r, "Next", "wait_for_jobs(job_ids=[…], pattern=…, stop_pattern=…, cursor=40)")
-	step("two")
-	r = s.awaits(id, "pattern", "done", "stop_pattern", "error:", "cursor", 40)
-	holds(t, r, "Condition", "met: job "+id+" matches pattern")
-	says(t, r, "Matched", "stdout 40: done")
-}
-
 // The wait sees a match in the middle of a flood, in a prompt, and in a line that comes in parts.
 func TestWaitForOutputOfPrograms(t *testing.T) {
 	t.Parallel()
@@ -105,29 +77,8 @@ func TestWaitForOutputOfPrograms(t *testing.T) {
 			t.Errorf("%s: captured %q, want %q", tt.name, got, tt.captured)
 		}
 	}
-}
-
-// An ended job that never matched is answered at once, and so is one that did; a quiet job ends the
-// wait too.
-func TestWaitForEndedAndQuietJobs(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	id := s.do("execute_command_async", "command", "echo 'all is well'", "wait_seconds", 100).Header("Job ID")
-	r := s.awaits(id, "pattern", "error")
-	holds(t, r, "Condition", "not met: job "+id+" completed without a match of pattern")
-	r = s.awaits(id, "pattern", "all (.*)")
-	holds(t, r, "Condition", "met: job "+id+" matches pattern")
-	says(t, r, "Captured", "1=is well")
-	python := s.do("execute_python", "code", "print('one')\n'two'", "wait_seconds", 100).Header("Job ID")
-	says(t, s.awaits(python, "pattern", "two"), "Matched", "result 4: 'two'")
-
-	_, err := s.Call(s.ctx(), "wait_for_jobs", map[string]any{"job_ids": []string{id, python}, "pattern": "x", "cursor": 1})
-	if err == nil || !strings.Contains(err.Error(), "cursor needs one job id: each job has cursors of its own.") {
-		t.Errorf("a cursor of two jobs: %v", err)
+	text := s.refused("wait_for_jobs", "job_ids", []string{s.runs("sleep 300"), s.runs("sleep 300")}, "pattern", "x", "cursor", 1)
+	if !strings.Contains(text, "cursor needs one job id: each job has cursors of its own.") {
+		t.Errorf("a cursor of two jobs: %s", text)
 	}
-
-	sleeps := s.runs("echo working; sleep 300")
-	r = s.awaits(sleeps, "pattern", "ready", "quiet_seconds", 0.1)
-	holds(t, r, "Condition", "met: job "+sleeps+" has printed nothing for 0.10s")
-	says(t, r, "Next", "wait_for_jobs(job_ids=[…], pattern=…, cursor=0)")
 }

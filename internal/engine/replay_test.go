@@ -56,8 +56,8 @@ func TestRerunThatFailsLeavesNoSession(t *testing.T) {
 	if record.Status != jobs.Completed || !strings.HasSuffix(text, note+same.ID+", which ran it in the same state") {
 		t.Errorf("%s, notes %q", record.Receipt.Text(), text)
 	}
-	if _, err := b.Session(name); err != nil {
-		t.Error(err)
+	if list, _ := b.Sessions(); len(list) != 2 || list[1].Name != name || list[1].Rerun != first.ID {
+		t.Errorf("the sessions are %+v", list)
 	}
 }
 
