@@ -69,29 +69,15 @@ func TestBranchRunsJobsLikeAnySession(t *testing.T) {
 	b := newBench(t)
 	b.want("import subprocess, sys, time, threading", "completed")
 	twig := b.branch("twig")
-	_, out := twig.want("print('out'); print('err', file=sys.stderr); print(subprocess.getoutput('echo child'))", "completed")
+	_, out := twig.want("print('out'); print('err', file=sys.stderr); _ = subprocess.run(['echo', 'child'])", "completed")
 	for _, want := range []string{"out", "err", "child"} { // of two pipes, so lines can mix
 		if !strings.Contains(out, want) {
 			t.Errorf("output %q lacks %q", out, want)
 		}
 	}
-	for _, code := range []string{`print(input("who? "))`, `subprocess.run(["bash", "-c", "read -p 'who? ' x; echo $x"])`} {
-		j := twig.start(code)
-		if q := jobstest.Asks(t, j); q.Prompt != "who? " {
-			t.Errorf("%s asks %+v", code, q)
-		}
-		jobstest.Send(t, j, jobs.Input{Text: "me\n"})
-		jobstest.End(t, j)
-		if out := jobstest.Output(j); !strings.Contains(out, "me") {
-			t.Errorf("%s: output %q", code, out)
-		}
-	}
-	j := twig.start("print('up', flush=True); time.sleep(1000)")
-	jobstest.Prints(t, j, "up")
-	j.Stop(stop(jobs.Interrupt))
-	if got := jobstest.End(t, j).Receipt.Text(); got != "cancelled (interrupted; variables kept)" {
-		t.Errorf("interrupted: %s", got)
-	}
+	twig.answer(`input("who? ")`, "who? ", "me", "'me'")
+	twig.answer(`subprocess.run(["bash", "-c", "read -p 'who? ' x; echo $x"], stdout=subprocess.PIPE).stdout`, "who? ", "me", `b'me\n'`)
+	twig.interrupt(twig.startUntil("print('up', flush=True); time.sleep(1000)", "up"))
 	twig.want("thread = threading.Thread(target=print, args=('in a thread',)); thread.start(); thread.join()", "completed")
 	twig.want("sys.exit(3)", "failed (exit 3; variables kept)")
 	twig.want("import os; os._exit(7)", "failed (process exited 7; variables lost)")
@@ -110,11 +96,11 @@ func TestBranchAndParentEndAlone(t *testing.T) {
 	twig.want("mine = subprocess.Popen(['setsid', 'sleep', '1000'])", "completed")
 	other.want("os.kill(os.getpid(), 11)", "failed (killed by SIGSEGV; variables lost)")
 	b.result("x, kid.poll()", "(5, None)")
-	restart(t, twig.s)
+	twig.restarted()
 	b.result("x, kid.poll()", "(5, None)")
 	twig = b.branch("twig2")
 	_, out := twig.want("mine = subprocess.Popen(['setsid', 'sleep', '1000']); print(mine.pid)", "completed")
-	restart(t, b.s)
+	b.restarted()
 	b.result("'x' in dir()", "False")
 	twig.result("x, mine.poll()", "(5, None)")
 	pid, _ := strconv.Atoi(strings.TrimSpace(out))
@@ -124,14 +110,20 @@ func TestBranchAndParentEndAlone(t *testing.T) {
 	}
 }
 
-func restart(t *testing.T, s *pyrepl.Session) {
-	t.Helper()
-	wait, err := s.Restart(jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
+// restarted restarts the session, which runs a Python.
+func (b *bench) restarted() {
+	b.t.Helper()
+	if end := b.ended(); !end.Had {
+		b.t.Errorf("restart: %+v", end)
 	}
-	if end, err := wait(t.Context()); err != nil || !end.Had || len(end.Survivors) > 0 {
-		t.Errorf("restart: %+v, %v", end, err)
+}
+
+// refuses checks that no branch can be made, for a reason that says all of want.
+func (b *bench) refuses(want ...string) {
+	b.t.Helper()
+	_, _, err := b.s.Branch(b.t.Context(), "twig", b.cfg)
+	for _, w := range want {
+		says(b.t, err, w)
 	}
 }
 
@@ -152,9 +144,7 @@ func TestLossOfABranch(t *testing.T) {
 	if b.s.Lost() != nil {
 		t.Error("the parent is lost too")
 	}
-	if _, _, err := twig.s.Branch(t.Context(), "deep", b.cfg); err == nil || !strings.Contains(err.Error(), "its Python was killed by SIGKILL") {
-		t.Errorf("branch of the dead: %v", err)
-	}
+	twig.refuses("its Python was killed by SIGKILL")
 }
 
 // A branch waits for its turn, and says which job has it.
@@ -196,27 +186,15 @@ func TestBranchRefused(t *testing.T) {
 	inFull(t)
 	t.Parallel()
 	b := newBench(t)
-	refused := func(want ...string) {
-		t.Helper()
-		_, _, err := b.s.Branch(t.Context(), "twig", b.cfg)
-		if err == nil {
-			t.Fatalf("not refused; want %q", want)
-		}
-		for _, w := range want {
-			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q does not say %q", err, w)
-			}
-		}
-	}
-	refused("session default can't be branched now: it runs no Python yet")
+	b.refuses("session default can't be branched now: it runs no Python yet")
 	b.want("import threading\nstop = threading.Event()\nt = threading.Thread(target=stop.wait, name='holder'); t.start()", "completed")
-	refused("holder", "Thread.join()", "run the code again in a new session")
+	b.refuses("holder", "Thread.join()", "run the code again in a new session")
 	b.want("stop.set(); t.join()\nimport asyncio\ntask = asyncio.create_task(asyncio.sleep(1000))", "completed")
-	refused("unfinished tasks of the event loop: 1")
+	b.refuses("unfinished tasks of the event loop: 1")
 	b.want("task.cancel(); await asyncio.sleep(0)", "completed")
 	b.branch("twig").want("await asyncio.sleep(0.001)", "completed")
 	b.s.Close()
-	refused("closed")
+	b.refuses("closed")
 }
 
 // What the two share is listed.

@@ -39,6 +39,13 @@ func (b *bench) restartFrom(checkpoint string) string {
 	return job
 }
 
+// noRestartFrom checks that a restart from a checkpoint is refused, for a reason that says want.
+func (b *bench) noRestartFrom(checkpoint, want string) {
+	b.t.Helper()
+	_, _, err := b.s.RestartFrom(b.t.Context(), jobs.Agent, "test", checkpoint)
+	says(b.t, err, want)
+}
+
 // A restart continues with the variables as they were after the job, any number of times.
 func TestRestartFromACheckpoint(t *testing.T) {
 	t.Parallel()
@@ -125,12 +132,10 @@ func TestCheckpointsAreDropped(t *testing.T) {
 			t.Errorf("checkpoint %d: %v", pid, err)
 		}
 	}
-	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", jobIDs[0])
-	says(t, err, "the checkpoint of job "+jobIDs[0]+" is gone: it was dropped for a newer one, of which 5 are kept; there are those of "+
+	b.noRestartFrom(jobIDs[0], "the checkpoint of job "+jobIDs[0]+" is gone: it was dropped for a newer one, of which 5 are kept; there are those of "+
 		strings.Join(jobIDs[1:], ", ")+"; execute_python with from_job and rerun=true makes its state again")
-	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "J1")
-	says(t, err, "session default has no checkpoint of job J1; there are those of "+jobIDs[1])
-	_, _, err = b.s.BranchAfter(t.Context(), jobIDs[0], "twig", b.cfg)
+	b.noRestartFrom("J1", "session default has no checkpoint of job J1; there are those of "+jobIDs[1])
+	_, _, err := b.s.BranchAfter(t.Context(), jobIDs[0], "twig", b.cfg)
 	says(t, err, "is not kept: the checkpoint of job "+jobIDs[0]+" is gone: it was dropped")
 	if !errors.Is(err, pyrepl.ErrNotKept) {
 		t.Errorf("%v is not ErrNotKept", err)
@@ -147,19 +152,7 @@ func TestCheckpointsAreDropped(t *testing.T) {
 	for _, pid := range kept {
 		processtest.Gone(t, pid)
 	}
-	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
-	says(t, err, "the checkpoint of job "+jobIDs[5]+" is gone: it was dropped with its session; execute_python with")
-}
-
-// A session that ends because it is idle names its checkpoints with what it has lost.
-func TestLossNamesCheckpoints(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	record := b.keep("x = 1")
-	loss, ok := b.s.DeleteIdle("was ended")
-	if want := "session default's Python was ended after job " + record.ID + "; variables lost: x; checkpoints dropped: " + record.ID; !ok || loss.String() != want {
-		t.Errorf("%v, %v; want %s", ok, loss, want)
-	}
+	b.noRestartFrom("latest", "the checkpoint of job "+jobIDs[5]+" is gone: it was dropped with its session; execute_python with")
 }
 
 // A checkpoint whose process has died is not listed, the latest is the newest that lives, and a
@@ -182,11 +175,13 @@ func TestCheckpointThatDied(t *testing.T) {
 	pids := branchesNoted(t, path)
 	died(pids[1], 1)
 	gone := "the checkpoint of job " + second.ID + " is gone: its process was killed by SIGKILL"
-	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", second.ID)
-	says(t, err, gone+"; there are those of "+first.ID+"; execute_python with from_job and rerun=true makes its state again")
-	_, _, err = b.s.BranchAfter(t.Context(), second.ID, "twig", b.cfg)
+	b.noRestartFrom(second.ID, gone+"; there are those of "+first.ID+"; execute_python with from_job and rerun=true makes its state again")
+	_, _, err := b.s.BranchAfter(t.Context(), second.ID, "twig", b.cfg)
 	if want := pyrepl.ErrNotKept.Error() + ": " + gone; err == nil || err.Error() != want || !errors.Is(err, pyrepl.ErrNotKept) {
 		t.Errorf("%v, want %s", err, want)
+	}
+	if c := all.List()[0]; c.Memory <= 0 || c.Job != first.ID {
+		t.Errorf("the checkpoint that lives is %+v", c)
 	}
 	b.result("x", "3") // nothing has ended
 	job, wait, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
@@ -200,11 +195,9 @@ func TestCheckpointThatDied(t *testing.T) {
 	pid := b.s.State().PID
 	kill(t, pid)
 	processtest.Gone(t, pid)
-	_, _, err = b.s.Branch(t.Context(), "twig", b.cfg)
-	says(t, err, "between jobs, and its variables are lost; run again what made them, or restart the session from a checkpoint")
+	b.refuses("between jobs, and its variables are lost; run again what made them, or restart the session from a checkpoint")
 	died(pids[0], 0)
-	_, _, err = b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
-	says(t, err, gone+"; execute_python with from_job")
+	b.noRestartFrom("latest", gone+"; execute_python with from_job")
 }
 
 // A checkpoint that a signal has stopped is refused for that reason, and its session works on.
@@ -217,8 +210,7 @@ func TestCheckpointThatIsStopped(t *testing.T) {
 	record := b.keep("x = 1")
 	pid := branchesNoted(t, path)[0]
 	halt(t, pid)
-	_, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest")
-	says(t, err, "the checkpoint of job "+record.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
+	b.noRestartFrom("latest", "the checkpoint of job "+record.ID+" can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT")
 	b.want("x = 2", "completed")
 	syscall.Kill(pid, syscall.SIGCONT)
 	b.restartFrom("latest")
@@ -230,9 +222,7 @@ func TestCheckpointNotKept(t *testing.T) {
 	inFull(t)
 	t.Parallel()
 	b := newBench(t)
-	if _, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest"); err == nil || err.Error() != "session default has no checkpoint: run a job with checkpoint=true first" {
-		t.Errorf("without a checkpoint: %v", err)
-	}
+	b.noRestartFrom("latest", "session default has no checkpoint: run a job with checkpoint=true first")
 	record := b.keep("import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='holder'); t.start()")
 	if got := record.Receipt.Checkpoint; record.Status != jobs.Completed || !strings.HasPrefix(got, "not kept: a thread runs") || !strings.Contains(got, "holder") {
 		t.Errorf("%s, checkpoint %q", record.Receipt.Text(), got)
@@ -242,32 +232,6 @@ func TestCheckpointNotKept(t *testing.T) {
 	}
 	if record = b.keep("import os; os._exit(1)"); record.Receipt.Checkpoint != "not kept: the job has not kept the variables" {
 		t.Errorf("after a crash: %s, checkpoint %q", record.Receipt.Text(), record.Receipt.Checkpoint)
-	}
-}
-
-// The checkpoints of one tenant's sessions are counted together, and have memory of their own.
-func TestCheckpointsOfATenant(t *testing.T) {
-	inFull(t)
-	t.Parallel()
-	b, other := newBench(t), newBench(t)
-	all := new(pyrepl.Checkpoints)
-	b.s.SetCheckpoints(all)
-	other.s.SetCheckpoints(all)
-	b.keep("x = 1")
-	for range 5 {
-		other.keep("y = 1")
-	}
-	list := all.List()
-	if len(list) != 5 || list[0].Made.After(list[4].Made) {
-		t.Errorf("the checkpoints are %+v", list)
-	}
-	for _, c := range list {
-		if c.Memory <= 0 || c.Job == "" {
-			t.Errorf("a checkpoint is %+v", c)
-		}
-	}
-	if _, _, err := b.s.RestartFrom(t.Context(), jobs.Agent, "test", "latest"); err == nil {
-		t.Error("the oldest checkpoint of all was kept")
 	}
 }
 
@@ -303,18 +267,23 @@ func TestBranchAfterAJob(t *testing.T) {
 	after(kept.ID, "[1]")
 }
 
+// A session that ends because it is idle names its checkpoints with what it has lost.
+func TestLossNamesCheckpoints(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	record := b.keep("x = 1")
+	loss, ok := b.s.DeleteIdle("was ended")
+	if want := "session default's Python was ended after job " + record.ID + "; variables lost: x; checkpoints dropped: " + record.ID; !ok || loss.String() != want {
+		t.Errorf("%v, %v; want %s", ok, loss, want)
+	}
+}
+
 // A session that can continue from a checkpoint makes no room for another one.
 func TestSessionWithACheckpointIsLive(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.keep("x = 1")
-	wait, err := b.s.Restart(jobs.Agent, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b.ended()
 	if !b.s.Live() {
 		t.Error("the session is not live")
 	}

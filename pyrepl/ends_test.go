@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"asyncrepl/internal/process/processtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -71,21 +70,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestWorkerDiesBetweenJobs(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	record, _ := b.want("x = 1", "completed")
-	kill(t, record.PID)
-	processtest.Gone(t, record.PID)
-	next, out := b.want("print('x' in globals())", "completed")
-	if out != "False\n" {
-		t.Errorf("output %q", out)
-	}
-	if notes := strings.Join(next.Receipt.Notes, ";"); !strings.Contains(notes, "was killed by SIGKILL between jobs") {
-		t.Errorf("notes are %q", notes)
-	}
-}
-
 // kill ends one process. Of a job without a worker the number is 0, which would be our own group.
 func kill(t *testing.T, pid int) {
 	t.Helper()
@@ -107,10 +91,7 @@ func TestQueueIsNotRunAfterLoss(t *testing.T) {
 	jobstest.Send(t, first, jobs.Input{Text: "", Line: true})
 	jobstest.End(t, first)
 	for _, j := range []*jobs.Job{second, third} {
-		record := jobstest.End(t, j)
-		if want := "failed (not run: variables were lost in job " + first.ID() + ")"; record.Receipt.Text() != want {
-			t.Errorf("status %q, want %q", record.Receipt.Text(), want)
-		}
+		jobstest.EndsAs(t, j, "failed (not run: variables were lost in job "+first.ID()+")")
 		if out := jobstest.Output(j); out != "" {
 			t.Errorf("it ran: %q", out)
 		}
@@ -128,40 +109,28 @@ func TestQueueRunsInOrderAfterException(t *testing.T) {
 	}
 	jobstest.Send(t, first, jobs.Input{Line: true})
 	for _, j := range later {
-		if record := jobstest.End(t, j); record.Status != jobs.Completed {
-			t.Fatalf("%s", record.Receipt.Text())
-		}
+		jobstest.EndsAs(t, j, "completed")
 	}
 	b.result("seen == list(range(20))", "True")
 }
 
+// A timeout keeps the variables. The history has the same status, also if the code answers the
+// timeout with an end of its own.
 func TestTimeoutKeepsVariables(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.run("x = 1; import time")
-	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("print('on'); time.sleep(300)"))
-	record := jobstest.End(t, j)
-	if want := "failed (timed out after 200ms; variables kept)"; record.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
-	}
-	if got := b.s.History().Entries[1].Receipt.Text(); got != record.Receipt.Text() {
-		t.Errorf("the history says %q", got)
+	for code, want := range map[string]string{
+		"time.sleep(300)":                      "failed (timed out after 200ms; variables kept)",
+		"try: time.sleep(300)\nfinally: 1 / 0": "failed (ZeroDivisionError: division by zero after a timeout of 200ms)",
+	} {
+		j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec(code))
+		jobstest.EndsAs(t, j, want)
+		if all := b.s.History().Entries; all[len(all)-1].Receipt.Text() != want {
+			t.Errorf("the history says %q, want %q", all[len(all)-1].Receipt.Text(), want)
+		}
 	}
 	b.result("x", "1")
-}
-
-// What answers a timeout with an end of its own is recorded alike in the history.
-func TestHistoryOfAnAnsweredTimeout(t *testing.T) {
-	inFull(t)
-	t.Parallel()
-	b := newBench(t)
-	b.run("import time")
-	j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Timeout: 200 * time.Millisecond}, b.s.Exec("try: time.sleep(300)\nfinally: 1/0"))
-	want := "failed (ZeroDivisionError: division by zero after a timeout of 200ms)"
-	record := jobstest.End(t, j)
-	if got := b.s.History().Entries[1].Receipt.Text(); got != want || record.Receipt.Text() != want {
-		t.Errorf("status %q, the history says %q, want %q", record.Receipt.Text(), got, want)
-	}
 }
 
 func TestExceptHookOfTheUser(t *testing.T) {

@@ -1,7 +1,6 @@
 package pyrepl_test
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,13 +23,7 @@ func (b *bench) runFile(path string, args ...string) (jobs.Record, string) {
 func TestFilesAreRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(b.cfg.Dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("my script.py", "import sys\nkept = sys.argv\nprint(__name__, kept)\n1 / len(kept[1:])")
+	write(t, b.cfg.Dir, "my script.py", "import sys\nkept = sys.argv\nprint(__name__, kept)\n1 / len(kept[1:])")
 	b.run("import os; os.chdir('/')")
 	path := filepath.Join(b.cfg.Dir, "my script.py")
 	record, out := b.runFile("my script.py", "-x", "a b", "")
@@ -42,7 +35,7 @@ func TestFilesAreRun(t *testing.T) {
 	if got := record.Receipt.Text(); got != "failed (ZeroDivisionError: division by zero)" || !strings.Contains(out, path+"\", line 4, in <module>\n    1 / len(kept[1:])\n") {
 		t.Errorf("%s: %s", got, out)
 	}
-	write("book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x = 2\n", "x + 1"]}, {"cell_type": "code", "source": "x * 5"}]}`)
+	write(t, b.cfg.Dir, "book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x = 2\n", "x + 1"]}, {"cell_type": "code", "source": "x * 5"}]}`)
 	record, out = b.runFile("book.ipynb")
 	if record.Result != "10" || !strings.HasPrefix(out, "3\n") {
 		t.Errorf("%s: result %q, output %q", record.Receipt.Text(), record.Result, out)
@@ -72,9 +65,7 @@ func TestTracebackOfAFileThatChanges(t *testing.T) {
 	b := newBench(t)
 	path := filepath.Join(b.cfg.Dir, "slow.py")
 	const code = "import linecache\nopen(__file__, 'w').write('\\n' * 9 + 'x = 1 + 1')\nlinecache.checkcache(__file__)\nraise ValueError('here')"
-	if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, b.cfg.Dir, "slow.py", code)
 	record, out := b.runFile("slow.py")
 	if !strings.Contains(out, "line 4, in <module>\n    raise ValueError('here')\n") {
 		t.Errorf("output %s", out)

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
@@ -75,7 +74,7 @@ func (b *forkBench) givesUp(n int, stop func(j *jobs.Job)) {
 }
 
 // says checks that an error is there and has a text.
-func says(t *testing.T, err error, want string) {
+func says(t testing.TB, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want an error that says %q", err, want)
@@ -91,7 +90,7 @@ func TestForkThatHangsIsGivenUp(t *testing.T) {
 	b := newForkBench(t, "os.register_at_fork(after_in_child=hang)")
 	b.givesUp(1, func(j *jobs.Job) { j.Stop(stop(jobs.Interrupt)) })
 	b.givesUp(2, func(j *jobs.Job) { j.Stop(jobs.Stop{By: jobs.Limit, From: jobs.Interrupt}) })
-	b.givesUp(3, func(*jobs.Job) { restart(t, b.s) })
+	b.givesUp(3, func(*jobs.Job) { b.restarted() })
 	b.result("'y' in dir()", "False") // a new Python
 }
 
@@ -113,7 +112,7 @@ func TestBranchThatHangsIsGivenUp(t *testing.T) {
 	if busy, ok := errors.AsType[*pyrepl.BusyError](err); !ok || busy.With() != " with a fork" {
 		t.Errorf("another branch: %v", err)
 	}
-	restart(t, b.s)
+	b.restarted()
 	says(t, <-made, "session default can't be branched now: "+givenUp)
 	processtest.Gone(t, pid)
 	b.result("'x' in dir()", "False")
@@ -153,8 +152,7 @@ func TestForkThatEnds(t *testing.T) {
 		"act = lambda: first() or os.closerange(3, 99)":     "the forked process ended (exit 1) before it was ready",
 	} {
 		b.want(code, "completed")
-		_, _, err := b.s.Branch(t.Context(), "twig", b.cfg)
-		says(t, err, want)
+		b.refuses(want)
 	}
 	b.want("act = lambda: None", "completed")
 	b.branch("twig").result("os.getpid() != before", "True")
@@ -166,7 +164,7 @@ func halt(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "the stop of a process", func() bool { st, err := procfs.Inspect(pid); return err == nil && st.Stopped() })
+	stopped(t, pid)
 }
 
 // A fork of a worker that a signal has stopped is refused at once, with what continues it.
@@ -179,8 +177,7 @@ func TestForkOfAStoppedWorker(t *testing.T) {
 	if !b.s.Stopped() {
 		t.Error("the state of the session does not say so")
 	}
-	_, _, err := b.s.Branch(t.Context(), "twig", b.cfg)
-	says(t, err, "session default can't be branched now: its process "+strconv.Itoa(pid)+" was stopped by a signal; kill -CONT "+strconv.Itoa(pid)+" continues it")
+	b.refuses("session default can't be branched now: its process " + strconv.Itoa(pid) + " was stopped by a signal; kill -CONT " + strconv.Itoa(pid) + " continues it")
 	syscall.Kill(pid, syscall.SIGCONT)
 	b.branch("twig").result("x", "1")
 	if b.s.Stopped() {

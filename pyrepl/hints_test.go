@@ -1,8 +1,6 @@
 package pyrepl_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"asyncrepl/jobs"
@@ -52,13 +50,7 @@ func TestHintsForPartsOfPackages(t *testing.T) {
 	t.Parallel()
 	installed := t.TempDir()
 	for _, path := range []string{"single/__init__.py", "google/auth/__init__.py", "google/cloud/bigquery/__init__.py"} {
-		path = filepath.Join(installed, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		write(t, installed, path, "")
 	}
 	b := newBenchIn(t, t.TempDir(), "PYTHONPATH="+installed)
 	for code, want := range map[string]string{
@@ -80,13 +72,7 @@ func TestNoHintForModulesOfTheWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{"a_single.py", "src/a_package/__init__.py", "src/deep/a_space/part.py", "lib/a_binary.cpython-311-x86_64-linux-gnu.so",
 		"env/pyvenv.cfg", "env/lib/python3/site-packages/elsewhere.py", "env/elsewhere.py", ".hidden/elsewhere.py", "elsewhere/data.txt"} {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		write(t, dir, path, "")
 	}
 	b := newBenchIn(t, dir)
 	b.want("import sys; sys.path.remove('')", "completed")

@@ -57,9 +57,7 @@ func TestHoldThatFailsDropsTheJobsBehindIt(t *testing.T) {
 	g <- jobs.Receipt{End: jobs.Exited, Code: 1, By: jobs.Program}
 	want := "failed (not run: job " + held.ID() + " did not complete, and this one was queued behind it)"
 	for _, j := range dropped {
-		if got := jobstest.End(t, j).Receipt.Text(); got != want {
-			t.Errorf("a job behind: %q, want %q", got, want)
-		}
+		jobstest.EndsAs(t, j, want)
 	}
 	b.result("1 + 1", "2")
 }
@@ -78,12 +76,8 @@ func TestDeleteStopsWhatHoldsTheSession(t *testing.T) {
 		t.Errorf("the end: %+v, %v", end, err)
 	}
 	jobstest.End(t, held)
-	if got, want := jobstest.End(t, dropped).Receipt.Text(), "failed (not run: variables were lost in the end of the session)"; got != want {
-		t.Errorf("a job behind: %q, want %q", got, want)
-	}
-	if got, want := jobstest.End(t, b.start("1")).Receipt.Text(), "failed (not run: the session has been closed)"; got != want {
-		t.Errorf("a later job: %q, want %q", got, want)
-	}
+	jobstest.EndsAs(t, dropped, "failed (not run: variables were lost in the end of the session)")
+	b.want("1", "failed (not run: the session has been closed)")
 	if _, err := b.s.Delete(jobs.Agent, "delete_session"); err == nil {
 		t.Error("a second end is not refused")
 	}
@@ -110,11 +104,7 @@ func TestHoldThatIsStoppedFirst(t *testing.T) {
 	held := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Package, Session: "default", Title: "test"}, stoppedFirst{b.s.Hold(make(gate)).(late)})
 	behind := b.start("1")
 	held.Stop(stop(jobs.Kill))
-	if got, want := jobstest.End(t, held).Receipt.Text(), "cancelled (before it ran)"; got != want {
-		t.Errorf("the first job: %s, want %s", got, want)
-	}
-	if got, want := jobstest.End(t, behind).Receipt.Text(), "failed (not run: job "+held.ID()+" did not complete, and this one was queued behind it)"; got != want {
-		t.Errorf("the job behind: %s, want %s", got, want)
-	}
+	jobstest.EndsAs(t, held, "cancelled (before it ran)")
+	jobstest.EndsAs(t, behind, "failed (not run: job "+held.ID()+" did not complete, and this one was queued behind it)")
 	b.result("1 + 1", "2")
 }

@@ -3,12 +3,11 @@ package pyrepl_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -90,19 +89,21 @@ func answers(lines ...string) []jobs.Input {
 	return in
 }
 
-func TestInputThatNobodyWaitsForIsRefused(t *testing.T) {
+// Input is refused that no program waits for, and an answer of two lines.
+func TestInputThatIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.start("import time\nprint('on')\nwhile not globals().get('go'): time.sleep(0.01)")
-	jobstest.Prints(t, j, "on")
+	j := b.startUntil("import time\nprint('on')\nwhile not globals().get('go'): time.sleep(0.01)", "on")
 	_, err := j.Send(context.Background(), jobs.Input{Text: "stray", Line: true})
 	if !errors.Is(err, jobs.ErrNotReading) {
 		t.Errorf("error %v, want %v", err, jobs.ErrNotReading)
 	}
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
+	b.interrupt(j)
 	next := b.start("input('real? ')")
 	jobstest.Asks(t, next)
+	if _, err := next.Send(context.Background(), jobs.Input{Text: "yes\nno", Line: true}); err == nil {
+		t.Error("two lines were taken for one answer")
+	}
 	jobstest.Send(t, next, jobs.Input{Text: "yes", Line: true})
 	if record := jobstest.End(t, next); record.Result != "'yes'" {
 		t.Errorf("the answer was %s", record.Result)
@@ -136,20 +137,6 @@ got == {n: f"answer {n}" for n in range(3)}`)
 	}
 }
 
-func TestAnAnswerIsOneLine(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	j := b.start("input()")
-	jobstest.Asks(t, j)
-	if _, err := j.Send(context.Background(), jobs.Input{Text: "a\nb", Line: true}); err == nil {
-		t.Error("two lines were taken for one answer")
-	}
-	jobstest.Send(t, j, jobs.Input{Text: "c", Line: true})
-	if record := jobstest.End(t, j); record.Result != "'c'" {
-		t.Errorf("the answer was %s", record.Result)
-	}
-}
-
 // Code that waits for the terminal beside a socket runs, and takes a line.
 func TestInputBesideASocket(t *testing.T) {
 	t.Parallel()
@@ -158,18 +145,9 @@ func TestInputBesideASocket(t *testing.T) {
 with socket.create_server(("127.0.0.1", 0)) as s:
     select.select([0, s], [], [])
 os.read(0, 100)`)
-	for j.Record().Accepts.Kind == "" {
-		changed := j.Changed()
-		if record := j.Record(); record.Accepts.Kind != "" {
-			break
-		} else if record.Status == jobs.WaitingInput || record.Status.Final() {
-			t.Fatalf("status %s, output %q", record.Status, jobstest.Output(j))
-		}
-		select {
-		case <-changed:
-		case <-time.After(jobstest.Patience):
-			t.Fatalf("it never takes input: %+v", j.Record())
-		}
+	polltest.Until(t, "that it takes input", func() bool { return j.Record().Accepts.Kind != "" })
+	if record := j.Record(); record.Status != jobs.Running {
+		t.Errorf("status %s, output %q", record.Status, jobstest.Output(j))
 	}
 	if d := jobstest.Send(t, j, jobs.Input{Text: "yes", Line: true}); !d.Waiting {
 		t.Error("told that nobody waited")
@@ -210,7 +188,7 @@ def is_closed():
 loop.is_closed = is_closed`)
 	j := b.start(asks + "slow.append('ending')")
 	jobstest.Asks(t, j)
-	write(t, dir, "go")
+	write(t, dir, "go", "")
 	jobstest.Prints(t, j, "ending\n")
 	sent := make(chan error, 1)
 	go func() { // ends with the job
@@ -219,7 +197,7 @@ loop.is_closed = is_closed`)
 	}()
 	for j.Record().Status == jobs.WaitingInput { // until the answer is on its way
 	}
-	write(t, dir, "on")
+	write(t, dir, "on", "")
 	jobstest.End(t, j)
 	if err := <-sent; !errors.Is(err, jobs.ErrEnded) {
 		t.Errorf("the input was sent: %v", err)
@@ -238,19 +216,12 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	b := newBenchIn(t, dir)
 	j := b.start(asks + "print('on', flush=True); sum(itertools.repeat(0))")
 	jobstest.Asks(t, j)
-	write(t, dir, "go")
+	write(t, dir, "go", "")
 	jobstest.Prints(t, j, "on\n")
 	computes(t, j)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if d, err := j.Send(ctx, jobs.Input{Text: "x", Line: true}); err != nil || d.Waiting || !d.Untaken {
 		t.Errorf("delivery %+v, %v", d, err)
-	}
-}
-
-func write(t *testing.T, dir, name string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

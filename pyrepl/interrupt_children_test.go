@@ -34,12 +34,7 @@ def later():
 				started = record.Result == want
 			}
 		}
-		j := b.start("os.system('echo on; exec sleep 300')")
-		jobstest.Prints(t, j, "on")
-		j.Stop(stop(jobs.Interrupt))
-		if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			t.Fatalf("round %d: %s", round, record.Receipt.Text())
-		}
+		b.interrupt(b.startUntil("os.system('echo on; exec sleep 300')", "on"))
 		b.result("[c.poll() for c in children if c.poll() is not None]", "[]")
 	}
 }
@@ -52,14 +47,11 @@ func TestInterruptReachesTheFirstChild(t *testing.T) {
 	b := newBench(t)
 	b.run("import os")
 	for range 5 {
-		j := b.start("os.system('echo on; exec sleep 300')")
-		jobstest.Prints(t, j, "on")
+		j := b.startUntil("os.system('echo on; exec sleep 300')", "on")
 		st := stop(jobs.Interrupt)
 		st.Step = jobstest.Patience
 		j.Stop(st)
-		if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			t.Fatal(record.Receipt.Text())
-		}
+		jobstest.EndsAs(t, j, interrupted)
 	}
 }
 
@@ -72,12 +64,10 @@ func TestInterruptComesBeforeTheEndOfAChild(t *testing.T) {
 	b.run(`import subprocess, time
 class F:
     def __del__(self): print("on", flush=True); time.sleep(300)`)
-	j := b.start("p = subprocess.Popen(['sleep', '300'], stdout=subprocess.PIPE)\nF()\nprint('read', p.stdout.read())")
-	jobstest.Prints(t, j, "on\n")
-	j.Stop(stop(jobs.Interrupt))
-	record := jobstest.End(t, j)
-	if out := jobstest.Output(j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" || strings.Contains(out, "read b''") {
-		t.Errorf("%s, output %q", record.Receipt.Text(), out)
+	j := b.startUntil("p = subprocess.Popen(['sleep', '300'], stdout=subprocess.PIPE)\nF()\nprint('read', p.stdout.read())", "on\n")
+	b.interrupt(j)
+	if out := jobstest.Output(j); strings.Contains(out, "read b''") {
+		t.Errorf("output %q", out)
 	}
 	b.result("p.wait()", "-2")
 }

@@ -42,15 +42,8 @@ func TestInterruptKeepsVariables(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.run("import asyncio, os, signal, subprocess, sys, threading, time\nkept = 1\ndef on(): print('on', flush=True)")
-			j := b.start(code)
-			jobstest.Prints(t, j, "on")
-			begin := time.Now()
-			j.Stop(stop(jobs.Interrupt))
-			record := jobstest.End(t, j)
-			if want := "cancelled (interrupted; variables kept)"; record.Receipt.Text() != want {
-				t.Fatalf("status %q after %v, want %q; output %.2000q", record.Receipt.Text(), time.Since(begin), want, jobstest.Output(j))
-			}
-			if len(record.Receipt.Rungs) != 1 {
+			j := b.startUntil(code, "on")
+			if record := b.interrupt(j); len(record.Receipt.Rungs) != 1 {
 				t.Errorf("rungs %v", record.Receipt.Rungs)
 			}
 			if out := jobstest.Output(j); strings.Contains(out, "worker") {
@@ -61,43 +54,25 @@ func TestInterruptKeepsVariables(t *testing.T) {
 	}
 }
 
-// Code that takes the interrupt and runs to its end has completed, and its receipt says that it was
-// interrupted. Code that ended before the interrupt came was not.
-func TestCodeThatFinishesItsInterruptHasCompleted(t *testing.T) {
+// Code that takes the interrupt and ends in another way has ended so, and its receipt says who asked
+// for the end and how. Code that ended before the interrupt came was not interrupted.
+func TestCodeThatEndsItsInterruptItself(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for name, code := range map[string]string{
-		"caught":  "import time\ntry:\n    print('on', flush=True); time.sleep(300)\nexcept KeyboardInterrupt: pass",
-		"handled": "import signal\ndone = []\nsignal.signal(signal.SIGINT, lambda *_: done.append(1))\nprint('on', flush=True)\nwhile not done: signal.pause()",
+	const on = "import time\ntry:\n    print('on', flush=True); time.sleep(300)\nexcept BaseException: "
+	for code, want := range map[string]string{
+		on + "pass":                   "completed (after %s)",
+		on + "raise ValueError('no')": "failed (ValueError: no after %s)",
+		on + "raise SystemExit(4)":    "failed (exit 4 after %s; variables kept)",
+		on + "raise MemoryError":      "failed (out of memory after %s; variables kept)",
+		"import signal\ndone = []\nsignal.signal(signal.SIGINT, lambda *_: done.append(1))\nprint('on', flush=True)\nwhile not done: signal.pause()": "completed (after %s)",
 	} {
-		j := b.start(code)
-		jobstest.Prints(t, j, "on")
-		j.Stop(stop(jobs.Interrupt))
-		record := jobstest.End(t, j)
-		if got := record.Receipt.Text(); got != "completed (after an interrupt)" || record.Receipt.By != jobs.Agent {
-			t.Errorf("%s: %q by %s", name, got, record.Receipt.By)
-		}
-	}
-	b.want("1", "completed")
-}
-
-// Code that answers the interrupt with another exception, or with an exit, has failed by that, and
-// its receipt says who asked for the end and how.
-func TestCodeThatAnswersItsInterruptWithAnotherEnd(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	for answer, want := range map[string]string{
-		"raise ValueError('no')": "failed (ValueError: no after %s)",
-		"raise SystemExit(4)":    "failed (exit 4 after %s; variables kept)",
-		"raise MemoryError":      "failed (out of memory after %s; variables kept)",
-	} {
-		code := "import time\ntry:\n    print('on', flush=True); time.sleep(300)\nexcept BaseException: " + answer
 		for by, after := range map[jobs.By]string{jobs.Agent: "an interrupt", jobs.Limit: "a timeout of 1h"} {
 			j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: "test", Timeout: time.Hour}, b.s.Exec(code))
 			jobstest.Prints(t, j, "on")
 			j.Stop(jobs.Stop{By: by, From: jobs.Interrupt})
-			if rec := jobstest.End(t, j).Receipt; rec.Text() != fmt.Sprintf(want, after) || rec.By != by {
-				t.Errorf("%s: %q by %s", answer, rec.Text(), rec.By)
+			if rec := jobstest.EndsAs(t, j, fmt.Sprintf(want, after)).Receipt; rec.By != by {
+				t.Errorf("%q: ended by %s", code, rec.By)
 			}
 		}
 	}
@@ -117,18 +92,14 @@ func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			j := b.start(test.code)
-			jobstest.Prints(t, j, "on")
+			j := b.startUntil(test.code, "on")
 			if name == "C loop" {
 				computes(t, j)
 			}
 			st := stop(jobs.Interrupt)
 			st.Step = time.Second
 			j.Stop(st)
-			record := jobstest.End(t, j)
-			if record.Receipt.Text() != test.status {
-				t.Errorf("status %q, want %q", record.Receipt.Text(), test.status)
-			}
+			jobstest.EndsAs(t, j, test.status)
 			b.want("1", "completed")
 		})
 	}
@@ -138,16 +109,9 @@ func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 func TestInterruptOfAStoppedWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.start("kept = 1; import os, signal; os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)")
-	j.AwaitStart(t.Context())
-	polltest.Until(t, "the worker to stop", func() bool {
-		st, err := procfs.Inspect(j.Record().PID)
-		return err == nil && st.Stopped()
-	})
-	j.Stop(stop(jobs.Interrupt))
-	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Error(record.Receipt.Text())
-	}
+	j := b.startUntil("kept = 1; import os, signal; print('on', flush=True); os.kill(os.getpid(), signal.SIGSTOP); import time; time.sleep(300)", "on")
+	stopped(t, j.Record().PID)
+	b.interrupt(j)
 	b.result("kept", "1")
 }
 
@@ -155,23 +119,23 @@ func TestInterruptOfAStoppedWorker(t *testing.T) {
 func TestInterruptOfAStoppedChild(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.start("kept = 1; import os; os.system('echo $$; kill -STOP $$')")
-	jobstest.Prints(t, j, "\n")
+	j := b.startUntil("kept = 1; import os; os.system('echo $$; kill -STOP $$')", "\n")
 	child, err := strconv.Atoi(strings.TrimSpace(jobstest.Output(j)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "the child to stop", func() bool {
-		st, err := procfs.Inspect(child)
-		return err == nil && st.Stopped()
-	})
+	stopped(t, child)
 	st := stop(jobs.Interrupt)
 	st.Step = jobstest.Patience
 	j.Stop(st)
-	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Error(record.Receipt.Text())
-	}
+	jobstest.EndsAs(t, j, interrupted)
 	b.result("kept", "1")
+}
+
+// stopped waits until a process is stopped.
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	polltest.Until(t, "the stop of a process", func() bool { st, err := procfs.Inspect(pid); return err == nil && st.Stopped() })
 }
 
 // computes waits until a job's process has used some processor time.
@@ -202,16 +166,8 @@ async def background():
         await asyncio.sleep(0)
 task = asyncio.create_task(background())
 await asyncio.sleep(0.01)`)
-	j := b.start(`before = ticks; print("on", flush=True); await asyncio.sleep(300)`)
-	jobstest.Prints(t, j, "on")
-	j.Stop(stop(jobs.Interrupt))
-	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Fatal(record.Receipt.Text())
-	}
-	j = b.start(`print("on", flush=True); subprocess.run(["sleep", "300"])`)
-	jobstest.Prints(t, j, "on")
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
+	b.interrupt(b.startUntil(`before = ticks; print("on", flush=True); await asyncio.sleep(300)`, "on"))
+	b.interrupt(b.startUntil(`print("on", flush=True); subprocess.run(["sleep", "300"])`, "on"))
 	b.result("await asyncio.sleep(0.01); (ticks > before, task.done(), child.poll())", "(True, False, None)")
 	for _, text := range strings.Fields(out) {
 		pid, err := strconv.Atoi(text)
@@ -297,20 +253,14 @@ async def background():
     while True:
         sys.stdout.writelines(slow())
         await asyncio.sleep(0)`)
-	j := b.start("asyncio.get_running_loop().call_soon(lambda: sys.stdout.writelines(slow()))\nawait asyncio.sleep(0)")
-	jobstest.Prints(t, j, "on\n")
+	j := b.startUntil("asyncio.get_running_loop().call_soon(lambda: sys.stdout.writelines(slow()))\nawait asyncio.sleep(0)", "on\n")
 	j.Stop(stop(jobs.Interrupt))
 	jobstest.End(t, j)
 	earlier := b.start("task = asyncio.create_task(background())\nawait asyncio.sleep(0.001)")
-	if record := jobstest.End(t, earlier); record.Status != jobs.Completed {
-		t.Errorf("the next job: %s; %s", record.Receipt.Text(), jobstest.Output(earlier))
-	}
+	jobstest.EndsAs(t, earlier, "completed")
 	j = b.start("await asyncio.sleep(300)")
 	jobstest.PrintsLate(t, earlier, jobstest.Output(earlier)+"on\n")
-	j.Stop(stop(jobs.Interrupt))
-	if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Errorf("beside an earlier task: %s", record.Receipt.Text())
-	}
+	b.interrupt(j)
 	b.result("task.done()", "False")
 }
 
@@ -320,10 +270,8 @@ func TestInterruptedOutputIsNeitherLostNorDoubled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for round := range 20 {
-		j := b.start("i = 0\nwhile True:\n    i += 1\n    print(i)")
-		jobstest.Prints(t, j, "\n100\n")
-		j.Stop(stop(jobs.Interrupt))
-		jobstest.End(t, j)
+		j := b.startUntil("i = 0\nwhile True:\n    i += 1\n    print(i)", "\n100\n")
+		b.interrupt(j)
 		out := jobstest.Stream(j, output.Stdout)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 		for i, line := range lines {
@@ -366,21 +314,16 @@ async def main():
 func TestInterruptedReport(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.start(`class Slow(Exception):
+	j := b.startUntil(`class Slow(Exception):
     def __str__(self):
         print("on", flush=True)
         while True: pass
-raise Slow("the reason")`)
-	jobstest.Prints(t, j, "on")
-	j.Stop(stop(jobs.Interrupt))
-	record := jobstest.End(t, j)
+raise Slow("the reason")`, "on")
+	b.interrupt(j)
 	errs := jobstest.Stream(j, output.Stderr)
 	for _, want := range []string{`raise Slow("the reason")`, "Slow: the reason\n", "KeyboardInterrupt\n"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("without %q: %q", want, errs)
 		}
-	}
-	if want := "cancelled (interrupted; variables kept)"; record.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
 	}
 }

@@ -68,13 +68,6 @@ func TestLargePrompts(t *testing.T) {
 		"import getpass; getpass.getpass('y' * 17_000_000 + '? ')":                                              strings.Repeat("y", 4094) + "? ",
 		"class S(str):\n    def __str__(self): return self\n    __getitem__ = __iter__ = None\ninput(S('s? '))": "s? ",
 	} {
-		j := b.start(code)
-		if q := jobstest.Asks(t, j); q.Prompt != want {
-			t.Errorf("%q: prompt %.100q of %d characters", code, q.Prompt, len(q.Prompt))
-		}
-		jobstest.Send(t, j, jobs.Input{Text: "me", Line: true})
-		if record := jobstest.End(t, j); record.Result != "'me'" {
-			t.Errorf("%q: the answer is %s; %s", code, record.Result, record.Receipt.Text())
-		}
+		b.answer(code, want, "me", "'me'")
 	}
 }

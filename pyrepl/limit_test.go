@@ -9,7 +9,6 @@ import (
 
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
-	"asyncrepl/pyrepl"
 )
 
 // limited limits the memory of the bench's session, which has not started.
@@ -19,8 +18,7 @@ func (b *bench) limited(mb int) *bench {
 		b.t.Skip("a free-threaded build reserves more memory than the limits of these tests")
 	}
 	b.cfg.Memory, b.cfg.MemorySetting = mb, "REPL_MEMORY_MB"
-	b.s = pyrepl.NewSession("default", b.cfg)
-	b.t.Cleanup(b.s.Close)
+	b.reconfigured()
 	return b
 }
 

@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/kernel/pystack"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/text/callstack"
 	"asyncrepl/jobs"
@@ -29,9 +28,7 @@ func sees(t *testing.T, j *jobs.Job, what string, is func(s callstack.Stack) boo
 // A look at a worker that runs none of the user's code says what it does.
 func TestLookOutsideOfCode(t *testing.T) {
 	inFull(t)
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	t.Parallel()
 	b := newForkBench(t, "import asyncio\nos.register_at_fork(after_in_child=hang)\nloop = asyncio.get_running_loop()\nawait asyncio.sleep(0)")
 	outside := func(j *jobs.Job, want string) {
@@ -50,9 +47,7 @@ func TestLookOutsideOfCode(t *testing.T) {
 
 // A look at a worker that a signal has stopped says so, whether or not it has begun with the job.
 func TestLookAtAStoppedWorker(t *testing.T) {
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	t.Parallel()
 	b := newBench(t)
 	b.want("import time", "completed")
@@ -78,4 +73,17 @@ func TestLookAtAStoppedWorker(t *testing.T) {
 	sees(t, j, "a worker that was stopped in its code", func(s callstack.Stack) bool { return s.Stopped && len(s.Calls) == 1 })
 	j.Stop(stop(jobs.Interrupt))
 	ends(j)
+}
+
+// A branch can be looked at like its parent, and shows code that the parent ran.
+func TestLookAtBranch(t *testing.T) {
+	needsLooks(t)
+	b := newBench(t)
+	b.run("import time\ndef nap():\n    time.sleep(3600)")
+	twig := b.branch("twig")
+	j := twig.start("nap()")
+	if s := looks(t, j, "nap"); len(s.Calls) != 2 {
+		t.Errorf("the stack is %+v", s)
+	}
+	twig.interrupt(j)
 }

@@ -17,6 +17,14 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
+// needsLooks skips a test if no look at a Python is possible here.
+func needsLooks(t *testing.T) {
+	t.Helper()
+	if err := pystack.Available(); err != nil {
+		t.Skip(err)
+	}
+}
+
 // looks looks at a job until its innermost call is in a function.
 func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 	t.Helper()
@@ -43,9 +51,7 @@ func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 // A busy session shows where it is: in each interpreter, across jobs and files, without its
 // worker's own calls.
 func TestLook(t *testing.T) {
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	for _, python := range holdersUnderTest(t) {
 		t.Run(python.version, func(t *testing.T) {
 			t.Parallel()
@@ -61,17 +67,14 @@ func TestLook(t *testing.T) {
 // called.
 func (b *bench) showsCalls() {
 	t := b.t.(*testing.T)
-	module := filepath.Join(b.cfg.Dir, "steps.py")
-	if err := os.WriteFile(module, []byte("import time\n\ndef step(n):\n    time.sleep(n)  # long\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, b.cfg.Dir, "steps.py", "import time\n\ndef step(n):\n    time.sleep(n)  # long\n")
 	first, _ := b.run("import steps\ndef outer():\n    steps.step(3600)")
 	j := b.start("x = 1\nouter()")
 	s := looks(t, j, "step")
 	want := []callstack.Call{
 		{File: "<job " + j.ID() + ">", Function: "<module>", Line: 2, Source: "outer()"},
 		{File: "<job " + first.ID + ">", Function: "outer", Line: 3, Source: "steps.step(3600)"},
-		{File: module, Function: "step", Line: 4, Source: "time.sleep(n)  # long"},
+		{File: filepath.Join(b.cfg.Dir, "steps.py"), Function: "step", Line: 4, Source: "time.sleep(n)  # long"},
 	}
 	if !slices.Equal(s.Calls, want) || s.Outer != 0 || s.More || s.Awaits || s.Own != want[0].File {
 		t.Errorf("the stack is %+v; want %+v", s, want)
@@ -79,18 +82,16 @@ func (b *bench) showsCalls() {
 	if s, err := j.Live().Looker.Look(); s.Since == callstack.First || s.Since == callstack.Moved || err != nil {
 		t.Errorf("the next look: %+v, %v", s, err)
 	}
-	j.Stop(stop(jobs.Interrupt))
-	if record := jobstest.End(t, j); j.Live().Looker != nil || record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-		t.Errorf("after the end: %v, %v", j.Live().Looker, record.Receipt.Text())
+	b.interrupt(j)
+	if looker := j.Live().Looker; looker != nil {
+		t.Errorf("after the end: %v", looker)
 	}
 }
 
 // A loop that sleeps most of the time is in the same place at each look, and yet it moves.
 func TestLoopOfSleepsIsNotStill(t *testing.T) {
 	t.Parallel()
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	b := newBench(t)
 	rounds := filepath.Join(b.cfg.Dir, "rounds")
 	j := b.start("import time\ndef nap(f):\n    while True: f.write(b'.'); time.sleep(0.004)\nnap(open('rounds', 'wb', 0))")
@@ -108,8 +109,7 @@ func TestLoopOfSleepsIsNotStill(t *testing.T) {
 			same++
 		}
 	}
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
+	b.interrupt(j)
 }
 
 // showsAwait looks at a job that awaits.
@@ -121,40 +121,29 @@ func (b *bench) showsAwait() {
 	if len(s.Calls) != 3 || s.Calls[1].Source != "await asyncio.sleep(3600)" || !strings.HasSuffix(s.Calls[2].File, "/asyncio/tasks.py") || s.Calls[2].Source == "" {
 		t.Errorf("the stack of a job that awaits is %+v", s)
 	}
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
+	b.interrupt(j)
 }
 
 // Of a module that was changed after its import there is no source to show: it would not be what
 // runs.
 func TestLookAtChangedModule(t *testing.T) {
 	inFull(t)
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	b := newBench(t)
-	module := filepath.Join(b.cfg.Dir, "steps.py")
 	const code = "import time\n\ndef step():\n    time.sleep(3600)"
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(module, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(code)
+	write(t, b.cfg.Dir, "steps.py", code)
 	b.run("import sys; sys.dont_write_bytecode = False; import steps")
-	write(code + "  # changed\n")
+	write(t, b.cfg.Dir, "steps.py", code+"  # changed\n")
 	for _, next := range []string{"", code + "  # changed while it runs"} {
 		j := b.start("steps.step()")
 		looks(t, j, "step")
 		if next != "" {
-			write(next)
+			write(t, b.cfg.Dir, "steps.py", next)
 		}
 		if s := looks(t, j, "step"); s.Calls[1].Source != "" || s.Calls[1].Line != 4 {
 			t.Errorf("the stack is %+v", s)
 		}
-		j.Stop(stop(jobs.Interrupt))
-		jobstest.End(t, j)
+		b.interrupt(j)
 		b.run("import importlib; _ = importlib.reload(steps)")
 	}
 }
@@ -162,9 +151,7 @@ func TestLookAtChangedModule(t *testing.T) {
 // A worker that has not finished its start can be looked at.
 func TestLookAtStart(t *testing.T) {
 	inFull(t)
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needsLooks(t)
 	b := newBench(t)
 	j := b.start("import time\ntime.sleep(3600)")
 	for live := j.Live(); live.Looker == nil; live = j.Live() {
@@ -174,27 +161,5 @@ func TestLookAtStart(t *testing.T) {
 		runtime.Gosched()
 	}
 	looks(t, j, "<module>")
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
-}
-
-// A branch can be looked at like its parent, and shows code that the parent ran.
-func TestLookAtBranch(t *testing.T) {
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
-	b := newBench(t)
-	b.run("import time\ndef nap():\n    time.sleep(3600)")
-	branch, _, err := b.s.Branch(t.Context(), "branch", b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(branch.Close)
-	b.s = branch
-	j := b.start("nap()")
-	if s := looks(t, j, "nap"); len(s.Calls) != 2 {
-		t.Errorf("the stack is %+v", s)
-	}
-	j.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, j)
+	b.interrupt(j)
 }

@@ -2,8 +2,10 @@ package pyrepl_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -82,16 +84,52 @@ func newBenchOn(t testing.TB, path, dir string, env ...string) *bench {
 		Env:    func() []string { return (&exec.Cmd{Env: append(os.Environ(), env...)}).Environ() }, // the last value counts
 		Dir:    dir,
 	}
-	b.s = pyrepl.NewSession("default", b.cfg)
-	t.Cleanup(b.s.Close)
+	b.reconfigured()
 	b.r = jobstest.Registry(t)
 	return b
+}
+
+// reconfigured gives the bench a new session with its configuration.
+func (b *bench) reconfigured() {
+	b.s = pyrepl.NewSession("default", b.cfg)
+	b.t.Cleanup(b.s.Close)
 }
 
 // start starts a job without waiting for it.
 func (b *bench) start(code string) *jobs.Job {
 	b.t.Helper()
 	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: b.s.Name(), Title: "test"}, b.s.Exec(code))
+}
+
+// startUntil starts a job and waits until it has printed text.
+func (b *bench) startUntil(code, text string) *jobs.Job {
+	b.t.Helper()
+	j := b.start(code)
+	jobstest.Prints(b.t, j, text)
+	return j
+}
+
+// interrupt interrupts a job, which ends by that and keeps the variables.
+func (b *bench) interrupt(j *jobs.Job) jobs.Record {
+	b.t.Helper()
+	j.Stop(stop(jobs.Interrupt))
+	return jobstest.EndsAs(b.t, j, interrupted)
+}
+
+// interrupted is the status of a job that an interrupt has ended.
+const interrupted = "cancelled (interrupted; variables kept)"
+
+// answer runs code that asks, answers it with a line and compares the result.
+func (b *bench) answer(code, prompt, line, result string) {
+	b.t.Helper()
+	j := b.start(code)
+	if q := jobstest.Asks(b.t, j); q.Prompt != prompt {
+		b.t.Errorf("%q: prompt %.100q of %d characters, want %.100q", code, q.Prompt, len(q.Prompt), prompt)
+	}
+	jobstest.Send(b.t, j, jobs.Input{Text: line, Line: true})
+	if record := jobstest.End(b.t, j); record.Result != result {
+		b.t.Errorf("%q: the answer is %s, want %s; %s", code, record.Result, result, record.Receipt.Text())
+	}
 }
 
 // run runs code to its end.
@@ -118,6 +156,15 @@ func (b *bench) result(code, want string) {
 	record, out := b.run(code)
 	if record.Result != want {
 		b.t.Errorf("%q: result %q, want %q; %s, output %q", code, record.Result, want, record.Receipt.Text(), out)
+	}
+}
+
+// write writes a file with a text into dir.
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package pyrepl_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +9,7 @@ import (
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
-	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
-	"asyncrepl/pyrepl"
 )
 
 // works tries what every session must do, on whatever interpreter and in whatever environment. A
@@ -33,21 +30,9 @@ func (b *bench) works() {
 	b.showsSources()
 	b.givesHints()
 	b.result("subprocess.run(['echo', 'child'], stdout=subprocess.PIPE).stdout", `b'child\n'`)
-	j = b.start("input('name? ')")
-	if q := jobstest.Asks(b.t, j); q.Prompt != "name? " {
-		b.t.Errorf("prompt %q", q.Prompt)
-	}
-	jobstest.Send(b.t, j, jobs.Input{Text: "é中", Line: true})
-	if record := jobstest.End(b.t, j); record.Result != "'é中'" {
-		b.t.Errorf("the answer is %s; %s", record.Result, record.Receipt.Text())
-	}
+	b.answer("input('name? ')", "name? ", "é中", "'é中'")
 	for _, code := range []string{"time.sleep(300)", "await asyncio.sleep(300)"} {
-		j := b.start("print('on', flush=True)\n" + code)
-		jobstest.Prints(b.t, j, "on")
-		j.Stop(stop(jobs.Interrupt))
-		if record := jobstest.End(b.t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-			b.t.Errorf("interrupt of %q: %s; output %q", code, record.Receipt.Text(), jobstest.Output(j))
-		}
+		b.interrupt(b.startUntil("print('on', flush=True)\n"+code, "on"))
 	}
 	b.want("sys.exit(3)", "failed (exit 3; variables kept)")
 	b.result("kept", "'é中'")
@@ -203,7 +188,7 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := files(t, test.files)
-			path, env := filepath.Join(dir, "python3"), append(os.Environ(), test.env...)
+			path, env := filepath.Join(dir, "python3"), test.env
 			if _, ok := test.files["sitecustomize.py"]; ok {
 				path, env = python(t), append(env, "PYTHONPATH="+dir)
 			}
@@ -214,16 +199,9 @@ func TestInterpretersThatDoNotStart(t *testing.T) {
 			case strings.Contains(test.words, "said") || strings.Contains(test.words, "hang"):
 				start = time.Second
 			}
-			b := &bench{t: t, r: jobstest.Registry(t)}
-			b.s = pyrepl.NewSession("default", pyrepl.Config{
-				PythonSetting: "REPL_PYTHON", DirSetting: "REPL_WORKDIR",
-				Owner:  processtest.Owner(t),
-				Python: func(context.Context) (string, error) { return path, nil },
-				Env:    func() []string { return env },
-				Dir:    t.TempDir(),
-				Start:  start,
-			})
-			t.Cleanup(b.s.Close)
+			b := newBenchOn(t, path, t.TempDir(), env...)
+			b.cfg.Start = start
+			b.reconfigured()
 			tries := 1
 			if name == "exits" {
 				tries = 2 // the next job ends alike

@@ -2,8 +2,6 @@ package pyrepl_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +24,7 @@ func TestOutput(t *testing.T) {
 		"child":           {"import os; os.system('echo out; echo err >&2')", "out\n", "err\n"},
 		"order kept":      {"import os, sys; print('1'); os.write(1, b'2\\n'); print('3')", "1\n2\n3\n", ""},
 		"fork prints":     {"import os\nprint('a', end='')\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    os.waitpid(pid, 0); print('parent')", "achild\nparent\n", ""},
+		"fork, silent":    {"import os, warnings\nwith warnings.catch_warnings():\n    warnings.simplefilter('always')\n    pid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0) and None", "", ""},
 		"fork, pty":       {"import os, pty\npid, fd = pty.fork()\nif pid == 0:\n    print('child'); os._exit(0)\nprint(os.read(fd, 100)); os.waitpid(pid, 0); os.close(fd)", "b'child\\r\\n'\n", ""},
 		"fork, dup2":      {"import os, sys\nr, w = os.pipe()\nif os.fork() == 0:\n    os.dup2(w, 1); os.dup2(w, 2); print('out'); print('err', file=sys.stderr); os.system('echo sys'); os._exit(0)\nos.close(w); os.wait(); print(os.read(r, 100)); os.close(r)", "b'out\\nerr\\nsys\\n'\n", ""},
 		"fork, traceback": {"import os\nr, w = os.pipe()\nif os.fork() == 0:\n    os.dup2(w, 2); 1 / 0\nos.close(w); os.wait(); print(os.read(r, 1000).splitlines()[-1]); os.close(r)", "b'ZeroDivisionError: division by zero'\n", ""},
@@ -34,6 +33,7 @@ func TestOutput(t *testing.T) {
 		"closed stdout":   {"import sys; sys.stdout.close(); print('still')", "still\n", ""},
 		"replaced":        {"import sys, io; sys.stdout = io.StringIO(); print('lost'); sys.stdout = sys.__stdout__; print('back')", "back\n", ""},
 		"framing":         {"print('--- STDERR ---')", "--- STDERR ---\n", ""},
+		"no display":      {"print('[figure 1: PNG 1x1, job://x/display/1]')", "[figure 1: PNG 1x1, job://x/display/1]\n", ""},
 	}
 	b := newBench(t)
 	for name, test := range tests {
@@ -200,15 +200,6 @@ func TestPools(t *testing.T) {
 	}
 }
 
-func TestForkDoesNotWarn(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	_, out := b.want("import warnings; warnings.simplefilter('always')\nimport os\npid = os.fork()\nif pid: os.waitpid(pid, 0)", "completed")
-	if strings.Contains(out, "Warning") {
-		t.Errorf("a fork warns: %q", out)
-	}
-}
-
 func TestSabotage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many sessions")
@@ -255,13 +246,8 @@ func TestSabotage(t *testing.T) {
 				t.Errorf("afterwards: %s, want %s; output %q", record.Receipt.Text(), want, out)
 			}
 			j := b.start("while True: pass")
-			for changed := j.Changed(); j.Record().Status == jobs.Queued; changed = j.Changed() {
-				<-changed
-			}
-			j.Stop(stop(jobs.Interrupt))
-			if record := jobstest.End(t, j); record.Receipt.Text() != "cancelled (interrupted; variables kept)" {
-				t.Errorf("afterwards, an interrupt: %s; output %q", record.Receipt.Text(), jobstest.Output(j))
-			}
+			j.AwaitStart(t.Context())
+			b.interrupt(j)
 		})
 	}
 }
@@ -269,19 +255,11 @@ func TestSabotage(t *testing.T) {
 func TestModulesNamedLikeTheStandardLibrary(t *testing.T) {
 	inFull(t)
 	t.Parallel()
-	write := func(dir string, names ...string) {
-		for _, name := range names {
-			if err := os.WriteFile(filepath.Join(dir, name+".py"), []byte("whose = 'the user'\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	dir := t.TempDir()
-	write(dir, "json", "os", "socket", "threading", "traceback", "linecache", "asyncio", "signal", "mine")
-	if err := os.Mkdir(filepath.Join(dir, "lib"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"json", "os", "socket", "threading", "traceback", "linecache", "asyncio", "signal", "mine",
+		"lib/shlex", "lib/theirs"} { // in lib not what the interpreter itself needs to start
+		write(t, dir, name+".py", "whose = 'the user'\n")
 	}
-	write(filepath.Join(dir, "lib"), "shlex", "theirs") // not what the interpreter itself needs to start
 	b := newBenchIn(t, dir, "PYTHONPATH=lib")
 	b.want("1 / 0", "failed (ZeroDivisionError: division by zero)")
 	for _, name := range []string{"mine", "json", "theirs", "shlex"} {
@@ -321,8 +299,7 @@ func TestPiecesOfLinesAreShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const computes = "\nimport itertools; sum(itertools.repeat(0))"
-	j := b.start("import sys\nprint('Start'); print('Fitting', end=''); print('...', end='', file=sys.stderr)" + computes)
-	jobstest.Prints(t, j, "Fitting")
+	j := b.startUntil("import sys\nprint('Start'); print('Fitting', end=''); print('...', end='', file=sys.stderr)"+computes, "Fitting")
 	jobstest.Prints(t, j, "...")
 }
 
@@ -347,10 +324,7 @@ writes() - before`, count))
 		"for _ in range(1000): print('.', end='')\nprint('end', end='')\ntime.sleep(300)",
 		"for _ in range(1000): print('.', end='', file=sys.stderr)\nprint('end', end='', file=sys.stderr)\ntime.sleep(300)",
 	} {
-		j := b.start(code)
-		jobstest.Prints(t, j, strings.Repeat(".", 1000)+"end")
-		j.Stop(stop(jobs.Interrupt))
-		jobstest.End(t, j)
+		b.interrupt(b.startUntil(code, strings.Repeat(".", 1000)+"end"))
 	}
 	j := b.start(`go = threading.Event()
 def late():
@@ -368,8 +342,7 @@ func TestPythonChildrenAreNotBuffered(t *testing.T) {
 	inFull(t)
 	t.Parallel()
 	b := newBench(t)
-	j := b.start("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; print(1234); time.sleep(300)'])")
-	jobstest.Prints(t, j, "1234\n")
+	b.startUntil("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; print(1234); time.sleep(300)'])", "1234\n")
 	b = newBenchIn(t, t.TempDir(), "PYTHONUNBUFFERED=")
 	b.result("import os; os.environ['PYTHONUNBUFFERED']", "''")
 }

@@ -24,23 +24,14 @@ func TestInstalledWhileSessionRuns(t *testing.T) {
 	b := newBenchOn(t, filepath.Join(env, "bin/python"), t.TempDir())
 	record, _ := b.want("import sys, sysconfig; sys.read = 0; kept = 1; sysconfig.get_path('purelib')", "completed")
 	site := strings.Trim(record.Result, "'")
-	write := func(name, text string) {
-		path := filepath.Join(site, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
 	b.want("import early", "failed (ModuleNotFoundError: No module named 'early')")
-	write("early.py", "value = 'early'\n")
+	write(t, site, "early.py", "value = 'early'\n")
 	b.result("import early; early.value, kept", "('early', 1)")
-	write("project/late.py", "value = 'late'\n")
-	write("fails.pth", "import sys; raise SystemExit(3)\n")
-	write("project.pth", "project\nimport sys; sys.read += 1\n")
+	write(t, site, "project/late.py", "value = 'late'\n")
+	write(t, site, "fails.pth", "import sys; raise SystemExit(3)\n")
+	write(t, site, "project.pth", "project\nimport sys; sys.read += 1\n")
 	b.result("import late; late.value, kept, sys.read", "('late', 1, 1)")
-	write("other.py", "")
+	write(t, site, "other.py", "")
 	b.result("import other; sys.read", "1")
 	if err := os.RemoveAll(site); err != nil {
 		t.Fatal(err)

@@ -1,14 +1,11 @@
 package pyrepl_test
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/output"
-	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -26,15 +23,11 @@ def wait(event, text):
 // tells has a process of a pool tell something in each of two jobs, after a job that starts the pool.
 func (b *bench) tells(before, call string) {
 	b.t.Helper()
-	if err := os.WriteFile(filepath.Join(b.cfg.Dir, "tell.py"), []byte(tell), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	write(b.t, b.cfg.Dir, "tell.py", tell)
 	b.want(before, "completed")
 	for _, text := range []string{"one", "two"} {
 		j := b.start(strings.ReplaceAll(call, "%s", "'"+text+"'"))
-		if record := jobstest.End(b.t, j); record.Status != jobs.Completed {
-			b.t.Fatalf("%s: %s", record.Receipt.Text(), jobstest.Output(j))
-		}
+		jobstest.EndsAs(b.t, j, "completed")
 		if got, want := jobstest.Stream(j, output.Stdout), "printed "+text+"\nwritten "+text+"\n"; got != want {
 			b.t.Errorf("stdout of %s: %q", text, got)
 		}

@@ -2,7 +2,6 @@ package pyrepl_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,12 +62,12 @@ func TestReplayOfRequests(t *testing.T) {
 	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	b.run("x = [1]; y = 2")
-	ask := func(code string, q pyrepl.Request) jobs.Record {
-		return jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Python}, b.s.Ask(q, code, jobstest.Patience)))
+	b.request(pyrepl.Request{Do: "set", Name: "z", Value: `{"a": [3]}`}, "")
+	b.request(pyrepl.Request{Do: "get", Format: "text"}, "x.append(2)")
+	last := jobstest.End(t, b.ask(pyrepl.Request{Do: "delete", Names: []string{"y"}}, "", jobstest.Patience))
+	if status, _ := b.request(pyrepl.Request{Do: "delete"}, ""); status != "failed (KeyError: 'names')" { // never all by mistake
+		t.Errorf("without names: %s", status)
 	}
-	ask("", pyrepl.Request{Do: "set", Name: "z", Value: `{"a": [3]}`})
-	ask("x.append(2)", pyrepl.Request{Do: "get", Format: "text"})
-	last := ask("", pyrepl.Request{Do: "delete", Names: []string{"y"}})
 	if record, out := other.replay(b, last.ID, "x, z, 'y' in globals()"); record.Result != "([1], {'a': [3]}, False)" {
 		t.Errorf("result %q, %s, %q", record.Result, record.Receipt.Text(), out)
 	}
@@ -139,12 +138,6 @@ func TestReplayOfFiles(t *testing.T) {
 	inFull(t)
 	t.Parallel()
 	dir := t.TempDir()
-	write := func(name, text string) {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	b := newBenchIn(t, dir)
 	replays := func(step jobs.Record, want string) {
 		t.Helper()
@@ -152,9 +145,9 @@ func TestReplayOfFiles(t *testing.T) {
 			t.Errorf("result %q, %s, %q, want %s", record.Result, record.Receipt.Text(), out, want)
 		}
 	}
-	write("step.py", "import sys; x = sys.argv[1:]")
+	write(t, dir, "step.py", "import sys; x = sys.argv[1:]")
 	step, _ := b.runFile("step.py", "a")
-	write("step.py", "import sys; x = sys.argv[1:]") // the same, at another time
+	write(t, dir, "step.py", "import sys; x = sys.argv[1:]") // the same, at another time
 	replays(step, "['a']")
 	changed := func(step jobs.Record, name string) {
 		t.Helper()
@@ -163,7 +156,7 @@ func TestReplayOfFiles(t *testing.T) {
 			t.Errorf("status %q, want %q", got, want)
 		}
 	}
-	write("step.py", "import sys; x = 'other'")
+	write(t, dir, "step.py", "import sys; x = 'other'")
 	changed(step, "step.py")
 	if err := os.Remove(filepath.Join(dir, "step.py")); err != nil {
 		t.Fatal(err)
@@ -171,14 +164,14 @@ func TestReplayOfFiles(t *testing.T) {
 	changed(step, "step.py")
 	b.ended()
 	missing, _ := b.runFile("step.py")
-	write("step.py", "x = 1") // it was not there
+	write(t, dir, "step.py", "x = 1") // it was not there
 	changed(missing, "step.py")
-	write("book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": "%run sub/nested.py"}]}`)
-	write("sub/nested.py", "x = 'nested'\nopen('sub/nested.py', 'a').close()")
+	write(t, dir, "book.ipynb", `{"nbformat": 4, "cells": [{"cell_type": "code", "source": "%run sub/nested.py"}]}`)
+	write(t, dir, "sub/nested.py", "x = 'nested'\nopen('sub/nested.py', 'a').close()")
 	b.ended()
 	book, _ := b.runFile("book.ipynb")
 	replays(book, "'nested'")
-	write("sub/nested.py", "x = 'nothing'")
+	write(t, dir, "sub/nested.py", "x = 'nothing'")
 	changed(book, "sub/nested.py")
 }
 
@@ -197,8 +190,7 @@ func TestHistoryThatCannotBeReplayed(t *testing.T) {
 		}
 	}
 	refused(stopped.ID(), "job "+stopped.ID()+" still runs")
-	stopped.Stop(stop(jobs.Interrupt))
-	jobstest.End(t, stopped)
+	b.interrupt(stopped)
 	last, _ := b.run("y = 1")
 	refused(last.ID, "job "+stopped.ID()+" cancelled (interrupted; variables kept): what it had done by then can't be repeated")
 	refused("other", "the session has no code of job other: it ran none, or its code is no longer kept")

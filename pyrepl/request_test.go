@@ -16,46 +16,11 @@ func (b *bench) ask(q pyrepl.Request, code string, patience time.Duration) *jobs
 	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Python, Session: "default", Title: q.Do}, b.s.Ask(q, code, patience))
 }
 
-// answer returns the status and the answer of a request.
-func (b *bench) answer(q pyrepl.Request, code string) (status, answer string) {
+// request returns the status and the answer of a request.
+func (b *bench) request(q pyrepl.Request, code string) (status, answer string) {
 	b.t.Helper()
 	record := jobstest.End(b.t, b.ask(q, code, jobstest.Patience))
 	return record.Receipt.Text(), record.Result
-}
-
-func TestRequestsAreAnswered(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.want("a = [1, 'two']; beta = 2\n6 * 7", "completed")
-	for _, step := range []struct {
-		q            pyrepl.Request
-		code         string
-		status, want string
-	}{
-		{pyrepl.Request{Do: "get"}, "a[1]", "completed", "'two'"},
-		{pyrepl.Request{Do: "get", Format: "json"}, "a", "completed", `[1, "two"]`},
-		{pyrepl.Request{Do: "get"}, "_", "completed", "42"}, // no request has changed it
-		{pyrepl.Request{Do: "get"}, "bta", "failed (there is no variable bta; did you mean beta?)", ""},
-		{pyrepl.Request{Do: "get"}, "1 / 0", "failed (ZeroDivisionError: division by zero)", ""},
-		{pyrepl.Request{Do: "set", Name: "c", Value: `{"n": 123456789012345678901234567890}`}, "", "completed", "c = {'n': 123456789012345678901234567890} (dict, new)"},
-		{pyrepl.Request{Do: "set", Name: "class", Value: "1"}, "", "failed ('class' can't be the name of a variable)", ""},
-		{pyrepl.Request{Do: "inspect"}, "len", "completed", "Type: builtin_function_or_method\nSignature: len(obj, /)\nDocumentation:\n    Return the number of items in a container."},
-		{pyrepl.Request{Do: "complete", At: 2}, "be", "completed", "beta"},
-		{pyrepl.Request{Do: "delete", Names: []string{"c", "x"}}, "", "failed (there is no variable x; nothing was deleted)", ""},
-		{pyrepl.Request{Do: "delete", Names: []string{"c"}}, "", "completed", "deleted c"},
-		{pyrepl.Request{Do: "delete"}, "", "failed (KeyError: 'names')", ""}, // never all by mistake
-		{pyrepl.Request{Do: "delete", All: true}, "", "completed", "deleted 2 variables"},
-		{pyrepl.Request{Do: "get"}, "[n for n in dir() if n[0] != '_']", "completed", "[]"},
-	} {
-		if status, got := b.answer(step.q, step.code); status != step.status || got != step.want {
-			t.Errorf("%+v of %q: %s, %q; want %s, %q", step.q, step.code, status, got, step.status, step.want)
-		}
-	}
-	for _, e := range b.s.History().Entries[1:] { // a replay and an export do these again
-		if !e.Work.Changes() || e.Work.Request == nil {
-			t.Errorf("the session ran %+v", e)
-		}
-	}
 }
 
 // The name of an answer is in the answer; what else an expression defines is said as of any job.
@@ -88,25 +53,18 @@ func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
 	jobstest.Asks(t, busy)
 	later := b.start("line")
 	set := pyrepl.Request{Do: "set", Name: "x", Value: "1"}
-	record := jobstest.End(t, b.ask(set, "", 0))
-	if want := "failed (not run: session default is busy with job " + busy.ID() + ", which waits for input: answer it with send_python_input, or cancel_job)"; record.Receipt.Text() != want {
-		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
-	}
+	jobstest.EndsAs(t, b.ask(set, "", 0),
+		"failed (not run: session default is busy with job "+busy.ID()+", which waits for input: answer it with send_python_input, or cancel_job)")
 	jobstest.Send(t, busy, jobs.Input{Text: "said"})
 	if got := jobstest.End(t, later).Result; got != "'said'" {
 		t.Errorf("the job behind has %q", got)
 	}
 	b.want("x", "failed (NameError: name 'x' is not defined)") // it did not run later
-	runs := b.start("print('up', flush=True)\nwhile True: pass")
-	jobstest.Prints(t, runs, "up")
-	if got, want := jobstest.End(t, b.ask(set, "", 0)).Receipt.Text(), "failed (not run: session default is busy with job "+runs.ID()+"; ask again later)"; got != want {
-		t.Errorf("status %q, want %q", got, want)
-	}
+	runs := b.startUntil("print('up', flush=True)\nwhile True: pass", "up")
+	jobstest.EndsAs(t, b.ask(set, "", 0), "failed (not run: session default is busy with job "+runs.ID()+"; ask again later)")
 	runs.Stop(jobs.Stop{By: jobs.Agent})
 	jobstest.End(t, runs)
-	if got := jobstest.End(t, b.ask(set, "", 0)).Receipt.Text(); got != "completed" {
-		t.Errorf("on an idle session: %s", got)
-	}
+	jobstest.EndsAs(t, b.ask(set, "", 0), "completed")
 }
 
 func TestRequestWaitsForItsTurnAndCanBeCancelled(t *testing.T) {
@@ -117,9 +75,7 @@ func TestRequestWaitsForItsTurnAndCanBeCancelled(t *testing.T) {
 	waiting := b.ask(pyrepl.Request{Do: "get"}, "x", time.Hour)
 	cancelled := b.ask(pyrepl.Request{Do: "get"}, "x", time.Hour)
 	cancelled.Stop(jobs.Stop{By: jobs.Agent})
-	if got := jobstest.End(t, cancelled).Receipt.Text(); got != "cancelled (before it ran)" {
-		t.Errorf("status %q", got)
-	}
+	jobstest.EndsAs(t, cancelled, "cancelled (before it ran)")
 	jobstest.Send(t, busy, jobs.Input{Text: "go on"})
 	if got := jobstest.End(t, waiting).Result; got != "1" {
 		t.Errorf("x is %q", got)
@@ -132,7 +88,7 @@ func TestRequestsGetNoInput(t *testing.T) {
 	b := newBench(t)
 	b.want("class Asks:\n    def __repr__(self): return input('which? ')\nimport subprocess", "completed")
 	for _, code := range []string{"input()", "Asks()", "__import__('sys').stdin.readline()", "subprocess.run('read x </dev/tty', shell=True)"} {
-		status, _ := b.answer(pyrepl.Request{Do: "get"}, code)
+		status, _ := b.request(pyrepl.Request{Do: "get"}, code)
 		if status != "failed (it asked for input, which only execute_python can give)" {
 			t.Errorf("%s: %s", code, status)
 		}
@@ -164,10 +120,10 @@ class Dies:
 	if record.Receipt.Text() != "completed" || record.ResultChars != 1<<20 || len(record.Receipt.Notes) != 1 {
 		t.Errorf("%s, %d characters, notes %q", record.Receipt.Text(), record.ResultChars, record.Receipt.Notes)
 	}
-	if status, _ := b.answer(pyrepl.Request{Do: "get"}, "Dies()"); status != "failed (process exited 3; variables lost)" {
+	if status, _ := b.request(pyrepl.Request{Do: "get"}, "Dies()"); status != "failed (process exited 3; variables lost)" {
 		t.Errorf("status %q", status)
 	}
-	if status, got := b.answer(pyrepl.Request{Do: "get"}, "1 + 1"); status != "completed" || got != "2" {
+	if status, got := b.request(pyrepl.Request{Do: "get"}, "1 + 1"); status != "completed" || got != "2" {
 		t.Errorf("%s, %s", status, got)
 	}
 }
@@ -175,7 +131,10 @@ class Dies:
 func TestVariablesByPattern(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.want("df1 = df2 = other = 1\ndef dfun(): pass\nimport decimal as dfm\nglobals().update(('n%d' % i, i) for i in range(3000))", "completed")
+	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 0 {
+		t.Errorf("before any job: %+v, %v", v, err)
+	}
+	made, _ := b.want("df1 = df2 = other = _hidden = 1\ndef dfun(): pass\nimport decimal as dfm\nglobals().update(('n%d' % i, i) for i in range(3000))", "completed")
 	names := func(pattern string) string {
 		v, err := b.s.Variables(t.Context(), pattern)
 		if err != nil {
@@ -193,14 +152,18 @@ func TestVariablesByPattern(t *testing.T) {
 	}
 	idle := map[string]string{
 		"df*": "df1 df2 dfun dfm", "df[!1]": "df2 dfm", "df[^1]": "df2 dfm", "n299?": "n2990 n2991 n2992 n2993 n2994 n2995 n2996 n2997 n2998 n2999",
-		"other": "other", "DF*": "", "zz*": "", "df": "",
+		"other": "other", "DF*": "", "zz*": "", "df": "", "*hidden": "",
 	}
 	for pattern, want := range idle {
 		if got := names(pattern); got != want {
 			t.Errorf("%s: %s, want %s", pattern, got, want)
 		}
 	}
-	jobstest.Asks(t, b.start("input()"))
+	j := b.start("input()")
+	jobstest.Asks(t, j)
+	if v, err := b.s.Variables(t.Context(), "df*"); err != nil || v.Busy != j.ID() || v.AsOf != made.ID {
+		t.Errorf("of a busy session: %+v, %v", v, err)
+	}
 	for pattern, want := range idle {
 		want = strings.ReplaceAll(want, "dfun dfm", "dfm dfun") // only names are known now, in their order
 		if got := names(pattern); got != want {

@@ -1,8 +1,6 @@
 package pyrepl_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,17 +19,10 @@ func TestRestart(t *testing.T) {
 	running := b.start("print('on', flush=True)\nwhile True: pass")
 	queued := b.start("x")
 	jobstest.Prints(t, running, "on")
-	wait, err := b.s.Restart(jobs.Agent, "restart_python_worker")
-	if err != nil {
-		t.Fatal(err)
+	if end := b.ended(); !end.Had || end.Note != "" {
+		t.Errorf("restart: %+v", end)
 	}
-	end, err := wait(t.Context())
-	if err != nil || !end.Had || len(end.Survivors) > 0 || end.Note != "" {
-		t.Fatalf("restart: %+v, %v", end, err)
-	}
-	if record := jobstest.End(t, running); record.Receipt.Text() != "cancelled (terminated by restart_python_worker; variables lost)" {
-		t.Errorf("the running job: %s", record.Receipt.Text())
-	}
+	jobstest.EndsAs(t, running, "cancelled (terminated by restart_python_worker; variables lost)")
 	if record := jobstest.End(t, queued); !strings.HasPrefix(record.Receipt.Text(), "failed (not run: variables were lost in") {
 		t.Errorf("the queued job: %s", record.Receipt.Text())
 	}
@@ -60,7 +51,7 @@ func TestCodeThatAnswersARestartWithAnotherEnd(t *testing.T) {
 		"pass":                    "completed (after a termination; variables lost)",
 		"raise KeyboardInterrupt": "cancelled (terminated by restart_python_worker; variables lost)",
 	} {
-		release := filepath.Join(t.TempDir(), "go")
+		dir := t.TempDir()
 		running := b.start(`import asyncio, os, signal, sys, time
 heard = []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
@@ -69,21 +60,16 @@ await asyncio.sleep(0)
 print('on', flush=True)
 while not heard: time.sleep(0.01)
 print('heard', flush=True)
-while not os.path.exists('` + release + `'): time.sleep(0.01)
+while not os.path.exists('` + dir + `/go'): time.sleep(0.01)
 ` + answer)
 		jobstest.Prints(t, running, "on")
 		running.Stop(first)
 		jobstest.Prints(t, running, "heard")
 		b.restart()
-		if err := os.WriteFile(release, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		rec := jobstest.End(t, running).Receipt
-		if rec.Text() != want || rec.By != jobs.Agent {
-			t.Errorf("%s: %q by %s, want %q", answer, rec.Text(), rec.By, want)
-		}
-		if rec.Names.NewCount > 0 || rec.PendingTasks > 0 || !slices.Contains(rec.Notes, "variables lost: asyncio, heard, os, signal, sys, task, time") {
-			t.Errorf("%s: the receipt has %+v, %d pending tasks, notes %q", answer, rec.Names, rec.PendingTasks, rec.Notes)
+		write(t, dir, "go", "")
+		rec := jobstest.EndsAs(t, running, want).Receipt
+		if rec.By != jobs.Agent || rec.Names.NewCount > 0 || rec.PendingTasks > 0 || !slices.Contains(rec.Notes, "variables lost: asyncio, heard, os, signal, sys, task, time") {
+			t.Errorf("%s: ended by %s, %+v, %d pending tasks, notes %q", answer, rec.By, rec.Names, rec.PendingTasks, rec.Notes)
 		}
 		b.result("'heard' in globals()", "False")
 	}
@@ -121,12 +107,11 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 0 || v.Busy != running.ID() {
 		t.Errorf("variables are %+v, %v", v, err)
 	}
-	if got, want := jobstest.End(t, running).Receipt.Text(), "cancelled (killed by restart_python_worker; variables lost)"; got != want {
-		t.Errorf("the running job: %q, want %q", got, want)
-	}
+	jobstest.EndsAs(t, running, "cancelled (killed by restart_python_worker; variables lost)")
 	for name, j := range map[string]*jobs.Job{"before the first": before, "between the two": between} {
-		if got, out := jobstest.End(t, j).Receipt.Text(), jobstest.Output(j); got != lost || out != "" {
-			t.Errorf("the job %s: %q, output %q", name, got, out)
+		jobstest.EndsAs(t, j, lost)
+		if out := jobstest.Output(j); out != "" {
+			t.Errorf("the job %s: output %q", name, out)
 		}
 	}
 	if record := jobstest.End(t, after); record.Result != "False" {
@@ -138,12 +123,8 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 func TestRestartOfNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	wait, err := b.s.Restart(jobs.Agent, "restart_python_worker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if end, err := wait(t.Context()); end.Had || len(end.Survivors) > 0 || err != nil {
-		t.Errorf("restart: %+v, %v", end, err)
+	if end := b.ended(); end.Had {
+		t.Errorf("restart: %+v", end)
 	}
 	if b.s.Live() {
 		t.Error("the session is live afterwards")

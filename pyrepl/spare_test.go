@@ -2,7 +2,6 @@ package pyrepl_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,11 +67,9 @@ func TestStopSparesVariables(t *testing.T) {
 		if h := holds(t, j, why); h.Variables != 4 || h.Reached {
 			t.Errorf("the hold is %+v", h)
 		}
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if record := jobstest.End(t, j); record.Receipt.Text() != status || len(record.Receipt.Rungs) != 1 || j.Live().Hold != nil {
-			t.Errorf("%s, rungs %v", record.Receipt.Text(), record.Receipt.Rungs)
+		write(t, b.cfg.Dir, string(by), "")
+		if record := jobstest.EndsAs(t, j, status); len(record.Receipt.Rungs) != 1 || j.Live().Hold != nil {
+			t.Errorf("rungs %v", record.Receipt.Rungs)
 		}
 	}
 	b.result("kept", "1")
@@ -87,8 +84,7 @@ func TestStopSparesHiddenVariables(t *testing.T) {
 		b := newBench(t)
 		b.run(before)
 		b.run("1 / 0")
-		j := b.start("print('on', flush=True)\nsum(iter(int, 1))")
-		jobstest.Prints(t, j, "on")
+		j := b.startUntil("print('on', flush=True)\nsum(iter(int, 1))", "on")
 		computes(t, j)
 		j.Stop(spare)
 		if want > 0 {
@@ -147,9 +143,8 @@ func TestStopSparesVariablesOfCodeThatCatchesIt(t *testing.T) {
 			polltest.Until(t, "another interrupt", func() bool { return count("caught") == 2 })
 			holds(t, j, c.again)
 			j.Stop(stop(jobs.Kill))
-			record := jobstest.End(t, j)
-			if record.Receipt.Text() != "cancelled (killed; variables lost)" || record.Receipt.By != jobs.Agent {
-				t.Errorf("%s by %s", record.Receipt.Text(), record.Receipt.By)
+			if record := jobstest.EndsAs(t, j, "cancelled (killed; variables lost)"); record.Receipt.By != jobs.Agent {
+				t.Errorf("ended by %s", record.Receipt.By)
 			}
 			if record := jobstest.End(t, next); record.Status != jobs.Failed {
 				t.Errorf("the job queued behind it: %s", record.Receipt.Text())

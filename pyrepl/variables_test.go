@@ -6,42 +6,7 @@ import (
 	"testing"
 
 	"asyncrepl/jobs"
-	"asyncrepl/jobs/jobstest"
 )
-
-func TestVariables(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	if v, err := b.s.Variables(t.Context(), ""); err != nil || v.Total != 0 {
-		t.Fatalf("before any job: %+v, %v", v, err)
-	}
-	b.run("x = 42; s = 'text'; _hidden = 1\nclass Evil:\n    def __repr__(self): print('ran'); return 'evil'\n    __len__ = __sizeof__ = __repr__\ne = Evil()")
-	v, err := b.s.Variables(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, one := range v.Vars {
-		got[one.Name] = one.Type + " " + one.Value
-	}
-	for _, name := range v.Classes {
-		got[name] = "class"
-	}
-	for name, want := range map[string]string{"x": "int 42", "s": "str 'text'", "e": "Evil ", "Evil": "class"} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %q", name, got[name], want)
-		}
-	}
-	if _, ok := got["_hidden"]; ok || len(got) != 4 {
-		t.Errorf("names are %v", got)
-	}
-	j := b.start("z = 1; input()")
-	jobstest.Asks(t, j)
-	v, err = b.s.Variables(t.Context(), "")
-	if err != nil || v.Busy != j.ID() || v.AsOf == "" || v.Total != 4 {
-		t.Errorf("of a busy session: %+v, %v", v, err)
-	}
-}
 
 func TestReceiptNamesNewAndGoneVariables(t *testing.T) {
 	t.Parallel()

@@ -83,6 +83,16 @@ func End(t testing.TB, j *jobs.Job) jobs.Record {
 	}
 }
 
+// EndsAs waits for the end of a job and compares the text of its status.
+func EndsAs(t testing.TB, j *jobs.Job, status string) jobs.Record {
+	t.Helper()
+	record := End(t, j)
+	if got := record.Receipt.Text(); got != status {
+		t.Errorf("job %s: status %q, want %q; output %.2000q", j.ID(), got, status, Output(j))
+	}
+	return record
+}
+
 // Asks waits until a job waits for input and returns its question. A job that ends instead fails
 // the test.
 func Asks(t testing.TB, j *jobs.Job) jobs.Question {
