@@ -2,12 +2,9 @@ package shell_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -15,9 +12,7 @@ func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, name := range []string{"old", "other"} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b.write(name, "")
 	}
 	jobstest.End(t, b.start("sleep 0.02")) // the clock of files goes in steps
 	for round := 0; ; round++ {
@@ -32,16 +27,5 @@ func TestReceiptNamesTheFilesOfALongJob(t *testing.T) {
 			t.Errorf("found %+v, want %v", got, want)
 		}
 		return
-	}
-}
-
-func TestShutdownDoesNotSearchForFiles(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	j := b.start("touch new; sleep 0.11; echo ready; sleep 1000")
-	jobstest.Prints(t, j, "ready")
-	j.Stop(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
-	if got := jobstest.End(t, j).Receipt.Files; got.NewCount+got.ChangedCount != 0 {
-		t.Errorf("found %+v", got)
 	}
 }

@@ -3,13 +3,10 @@ package shell_test
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
-	"asyncrepl/internal/terminal/keys"
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
@@ -36,46 +33,56 @@ func TestRunningCommandTakesInput(t *testing.T) {
 	}
 }
 
+// A question is a command line that asks, and what answers it.
+type question struct {
+	line   string
+	kind   string
+	prompt string // anyPrompt: not compared
+	send   []jobs.Input
+	output string // the end of it
+}
+
+const anyPrompt = "whatever is the last line of the output"
+
+// answer starts the line, answers what it asks, and compares its output.
+func (test question) answer(t *testing.T, start func(line string) *jobs.Job) {
+	t.Helper()
+	j := start(test.line)
+	for i, in := range test.send {
+		q := jobstest.Asks(t, j)
+		if q.Kind != test.kind || !strings.HasPrefix(q.By, "read by ") || i == 0 && test.prompt != anyPrompt && q.Prompt != test.prompt {
+			t.Errorf("question %q %q, %s; want %q %q", q.Kind, q.Prompt, q.By, test.kind, test.prompt)
+		}
+		if d := jobstest.Send(t, j, in); !d.Waiting {
+			t.Error("the reply would not say that a program was waiting")
+		}
+	}
+	jobstest.EndsAs(t, j, "completed")
+	out := strings.ReplaceAll(jobstest.Output(j), "\r\n", "\n")
+	if !strings.HasSuffix(out, test.output) {
+		t.Errorf("output ends with %q, want %q", out[max(0, len(out)-100):], test.output)
+	}
+	if test.kind == "secret" && strings.Contains(out, strings.TrimSpace(test.send[0].Text)) {
+		t.Errorf("the secret is in the output: %q", out)
+	}
+}
+
 func TestQuestions(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		line   string
-		kind   string
-		prompt string
-		send   []jobs.Input
-		output string
-	}{
-		"read":    {`read -r -p "Proceed? [y/N] " a; echo "<$a>"`, "line", "Proceed? [y/N] ", []jobs.Input{{Text: "y\n"}}, "<y>"},
-		"no end":  {`read -r -p "? " a; echo "<$a>"`, "line", "? ", []jobs.Input{{Text: "half"}, {Text: " and half\n"}}, "<half and half>"},
-		"secret":  {`read -r -s -p "PIN: " a; echo; test "$a" = 1234 && echo right`, "secret", "PIN: ", []jobs.Input{{Text: "1234\n", Secret: true}}, "right"},
-		"key":     {`read -r -n1 -p "any key " a; echo "<$a>"`, "key", "any key ", []jobs.Input{{Text: "q"}}, "<q>"},
-		"eof":     {`cat; echo over`, "line", "", []jobs.Input{{EOF: true}}, "over"},
-		"half":    {`cat; echo over`, "line", "", []jobs.Input{{Text: "half", EOF: true}}, "halfover"},
-		"python":  {`python3 -c 'print(input("name? ")[::-1])'`, "line", "name? ", []jobs.Input{{Text: "abc\n"}}, "cba"},
-		"tty":     {`read -r -p "from tty: " a < /dev/tty; echo "<$a>"`, "line", "from tty: ", []jobs.Input{{Text: "z\n"}}, "<z>"},
-		"dressed": {`printf '\033[1mBold?\033[0m '; read -r a; echo "<$a>"`, "line", "Bold? ", []jobs.Input{{Text: "z\n"}}, "<z>"},
-	}
-	for name, test := range tests {
+	for name, test := range map[string]question{
+		"read":    {`read -r -p "Proceed? [y/N] " a; echo "<$a>"`, "line", "Proceed? [y/N] ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
+		"no end":  {`read -r -p "? " a; echo "<$a>"`, "line", "? ", []jobs.Input{{Text: "half"}, {Text: " and half\n"}}, "<half and half>\n"},
+		"secret":  {`read -r -s -p "PIN: " a; echo; test "$a" = 1234 && echo right`, "secret", "PIN: ", []jobs.Input{{Text: "1234\n", Secret: true}}, "right\n"},
+		"key":     {`read -r -n1 -p "any key " a; echo "<$a>"`, "key", "any key ", []jobs.Input{{Text: "q"}}, "<q>\n"},
+		"eof":     {`cat; echo over`, "line", "", []jobs.Input{{EOF: true}}, "over\n"},
+		"half":    {`cat; echo over`, "line", "", []jobs.Input{{Text: "half", EOF: true}}, "halfover\n"},
+		"python":  {`python3 -c 'print(input("name? ")[::-1])'`, "line", "name? ", []jobs.Input{{Text: "abc\n"}}, "cba\n"},
+		"tty":     {`read -r -p "from tty: " a < /dev/tty; echo "<$a>"`, "line", "from tty: ", []jobs.Input{{Text: "z\n"}}, "<z>\n"},
+		"dressed": {`printf '\033[1mBold?\033[0m '; read -r a; echo "<$a>"`, "line", "Bold? ", []jobs.Input{{Text: "z\n"}}, "<z>\n"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			j := b.start(test.line)
-			q := jobstest.Asks(t, j)
-			if q.Kind != test.kind || q.Prompt != test.prompt {
-				t.Errorf("question %q %q, want %q %q", q.Kind, q.Prompt, test.kind, test.prompt)
-			}
-			for i, in := range test.send {
-				if d := jobstest.Send(t, j, in); i == 0 && !d.Waiting {
-					t.Error("the reply would not say that a program was waiting")
-				}
-			}
-			record := jobstest.End(t, j)
-			if out := jobstest.Output(j); record.Status != jobs.Completed || !strings.Contains(out, test.output) {
-				t.Errorf("%s, output %q, want %q", record.Receipt.Text(), out, test.output)
-			}
-			if out := jobstest.Output(j); test.kind == "secret" && strings.Contains(out, "1234") {
-				t.Errorf("the secret is in the output: %q", out)
-			}
+			test.answer(t, newBench(t).start)
 		})
 	}
 }
@@ -139,16 +146,10 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 			}
 			t.Parallel()
 			b := newBench(t)
-			file := b.dir + "/program.js"
-			if err := os.WriteFile(file, []byte(test.code), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			j := b.start(test.program + " " + file)
+			b.write("program.js", test.code)
+			j := b.start(test.program + " " + b.dir + "/program.js")
 			if test.accepts {
-				polltest.Until(t, "that it takes input", func() bool { return j.Record().Accepts.Kind != "" })
-				if record := j.Record(); record.Status != jobs.Running {
-					t.Errorf("%s, %+v", record.Status, record.Question)
-				}
+				accepts(t, j)
 			} else if q := jobstest.Asks(t, j); q.Prompt != "name? " {
 				t.Errorf("it asks %q", q.Prompt)
 			}
@@ -263,16 +264,13 @@ func TestKeysThatAreSignals(t *testing.T) {
 	} {
 		j := b.start(c.line)
 		jobstest.Prints(t, j, "on")
-		interrupt, _ := keys.Parse("ctrl-c")
-		if d := jobstest.Send(t, j, jobs.Input{Keys: keys.Sequence{interrupt}}); d.Made != c.made {
+		if d := jobstest.Send(t, j, press("ctrl-c")); d.Made != c.made {
 			t.Errorf("%s: the terminal made %q of ctrl-c, not %q", c.line, d.Made, c.made)
 		}
 		if c.made == "" {
 			jobstest.Send(t, j, jobs.Input{Text: "\n"})
 		}
-		if got := jobstest.End(t, j).Receipt.Text(); got != c.status {
-			t.Errorf("%s: %s", c.line, got)
-		}
+		jobstest.EndsAs(t, j, c.status)
 	}
 }
 
@@ -284,9 +282,7 @@ func TestTypedAheadArrives(t *testing.T) {
 	if d := jobstest.Send(t, j, jobs.Input{Text: "one\ntwo\n"}); d.Waiting {
 		t.Error("told that a program was waiting")
 	}
-	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b.write("go", "")
 	jobstest.End(t, j)
 	if out := jobstest.Output(j); !strings.Contains(out, "<onetwo>") {
 		t.Errorf("output %q", out)
@@ -370,18 +366,11 @@ print("waiting"); select.select([0], [], [])'`)
 // accepts waits until a running job takes input.
 func accepts(t *testing.T, j *jobs.Job) {
 	t.Helper()
-	for timeout := time.After(jobstest.Patience); ; {
-		changed := j.Changed()
-		switch record := j.Record(); {
-		case record.Status != jobs.Running && record.Status != jobs.Queued:
-			t.Fatalf("status %s", record.Status)
-		case record.Accepts.Kind != "":
-			return
+	polltest.Until(t, "that it takes input", func() bool {
+		record := j.Record()
+		if record.Status != jobs.Running && record.Status != jobs.Queued {
+			t.Fatalf("status %s, output %q", record.Status, jobstest.Output(j))
 		}
-		select {
-		case <-changed:
-		case <-timeout:
-			t.Fatalf("it never takes input: %+v\noutput %q", j.Record(), jobstest.Output(j))
-		}
-	}
+		return record.Accepts.Kind != ""
+	})
 }

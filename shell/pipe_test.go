@@ -36,47 +36,23 @@ func TestInputBeyondThePipeOfABusyProgram(t *testing.T) {
 // it.
 func TestQuestionsOnPipes(t *testing.T) {
 	t.Parallel()
-	const any = "whatever is the last line of the output"
-	tests := map[string]struct {
-		line   string
-		prompt string
-		send   []jobs.Input
-		output string
-	}{
-		"read":        {`printf 'Proceed? '; read -r a; echo "<$a>"`, "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
-		"on stderr":   {`printf 'Proceed? ' >&2; read -r a; echo "<$a>"`, "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
-		"two":         {`read -r a; read -r b; echo "<$a$b>"`, "", []jobs.Input{{Text: "y\n"}, {Text: "z\n"}}, "<yz>\n"},
-		"half a line": {`read -r a; echo "<$a>"`, "", []jobs.Input{{Text: "y"}, {Text: "z\n"}}, "<yz>\n"},
-		"eof":         {`cat; echo over`, "", []jobs.Input{{EOF: true}}, "over\n"},
-		"both":        {`cat; echo over`, "", []jobs.Input{{Text: "half", EOF: true}}, "halfover\n"},
-		"python":      {`python3 -c 'print(input("name? ")[::-1])'`, "name? ", []jobs.Input{{Text: "abc\n"}}, "cba\n"},
-		"a pipeline":  {`cat | sort`, "", []jobs.Input{{Text: "b\na\n"}, {EOF: true}}, "a\nb\n"},
+	for name, test := range map[string]question{
+		"read":        {`printf 'Proceed? '; read -r a; echo "<$a>"`, "line", "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
+		"on stderr":   {`printf 'Proceed? ' >&2; read -r a; echo "<$a>"`, "line", "Proceed? ", []jobs.Input{{Text: "y\n"}}, "<y>\n"},
+		"two":         {`read -r a; read -r b; echo "<$a$b>"`, "line", "", []jobs.Input{{Text: "y\n"}, {Text: "z\n"}}, "<yz>\n"},
+		"half a line": {`read -r a; echo "<$a>"`, "line", "", []jobs.Input{{Text: "y"}, {Text: "z\n"}}, "<yz>\n"},
+		"eof":         {`cat; echo over`, "line", "", []jobs.Input{{EOF: true}}, "over\n"},
+		"both":        {`cat; echo over`, "line", "", []jobs.Input{{Text: "half", EOF: true}}, "halfover\n"},
+		"python":      {`python3 -c 'print(input("name? ")[::-1])'`, "line", "name? ", []jobs.Input{{Text: "abc\n"}}, "cba\n"},
+		"a pipeline":  {`cat | sort`, "line", "", []jobs.Input{{Text: "b\na\n"}, {EOF: true}}, "a\nb\n"},
 		"a poll": {`python3 -c 'import select, os; select.select([0], [], []); print(os.read(0, 9))'`,
-			"", []jobs.Input{{Text: "y"}}, "b'y'\n"},
-		"beside a flood of output": {
-			`while :; do echo y; done & read -r a; kill $!; wait; echo "<$a>"`, any, []jobs.Input{{Text: "z\n"}}, "<z>\n"},
-	}
-	for name, test := range tests {
+			"line", "", []jobs.Input{{Text: "y"}}, "b'y'\n"},
+		"beside a flood of output": {`while :; do echo y; done & read -r a; kill $!; wait; echo "<$a>"`,
+			"line", anyPrompt, []jobs.Input{{Text: "z\n"}}, "<z>\n"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t)
-			j := b.startPiped(test.line)
-			for i, in := range test.send {
-				q := jobstest.Asks(t, j)
-				if q.Kind != "line" || !strings.HasPrefix(q.By, "read by ") {
-					t.Errorf("question %q %q, %s; want a line", q.Kind, q.Prompt, q.By)
-				}
-				if i == 0 && test.prompt != any && q.Prompt != test.prompt {
-					t.Errorf("prompt %q, want %q", q.Prompt, test.prompt)
-				}
-				if d := jobstest.Send(t, j, in); !d.Waiting {
-					t.Error("the reply would not say that a program was waiting")
-				}
-			}
-			record := jobstest.End(t, j)
-			if out := jobstest.Output(j); record.Status != jobs.Completed || !strings.HasSuffix(out, test.output) {
-				t.Errorf("%s, output ends with %q, want %q", record.Receipt.Text(), out[max(0, len(out)-100):], test.output)
-			}
+			test.answer(t, newBench(t).startPiped)
 		})
 	}
 }

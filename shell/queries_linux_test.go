@@ -1,9 +1,7 @@
 package shell_test
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,9 +59,7 @@ got = [
 ]
 print("\r\n%s" % got)
 `
-	if err := os.WriteFile(filepath.Join(b.dir, "ask.py"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b.write("ask.py", program)
 	j := b.start("python3 ask.py")
 	jobstest.End(t, j)
 	want := `[b'\x1b[1;1R', b'\x1b[1;5R', b'\x1b[2;4R', b'\x1b[?5;9R', ` +
@@ -94,9 +90,7 @@ func TestShownFileTypesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	queries := strings.Repeat("\x1b[6n\x1b[c\x1b[>c\x1b[5n\x1b[?6n\x1b[?25$p\x1b]10;?\a\x1b]11;?\x1b\\", 1000)
-	if err := os.WriteFile(filepath.Join(b.dir, "queries"), []byte(queries), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b.write("queries", queries)
 	j := b.start(`cat queries; read -r line; echo "<$line>"; read -r -s -d n -p $'\e[5n' a; echo "<${a#?}>"`)
 	jobstest.Asks(t, j)
 	jobstest.Send(t, j, jobs.Input{Text: "y\n"})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +61,14 @@ func (b *bench) startPiped(line string) *jobs.Job {
 	return jobstest.Start(b.t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, b.command(line, false))
 }
 
+// write writes a file into the directory of the commands.
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ line, status, output string }{
@@ -111,7 +120,8 @@ func TestNoStartUpFileIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	link := b.dir + "/my-shell"
-	if err := errors.Join(os.WriteFile(b.dir+"/.bashrc", []byte("echo start-up"), 0o600), os.Symlink(b.bash, link)); err != nil {
+	b.write(".bashrc", "echo start-up")
+	if err := os.Symlink(b.bash, link); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{b.bash, link, "/bin/sh"} {
@@ -140,10 +150,7 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 			t.Errorf("what became of input: %+v", d)
 		}
 	}
-	record := jobstest.End(t, j)
-	if record.Receipt.Text() != "failed (exit 4)" {
-		t.Errorf("status %q", record.Receipt.Text())
-	}
+	jobstest.EndsAs(t, j, "failed (exit 4)")
 	if got, want := jobstest.Stream(j, output.Stdout), "out\npiped\n"+line; got != want {
 		t.Errorf("stdout has %d bytes, want %d", len(got), len(want))
 	}
@@ -192,10 +199,7 @@ func TestCancelEndsTheTree(t *testing.T) {
 				}
 				rests(t, j)
 				j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Step: steps[test.status]})
-				record := jobstest.End(t, j)
-				if record.Receipt.Text() != test.status {
-					t.Errorf("%s, tty %v: status %q, want %q", name, onTTY, record.Receipt.Text(), test.status)
-				}
+				record := jobstest.EndsAs(t, j, test.status)
 				if len(record.Receipt.Survivors)+len(record.Receipt.Left) > 0 {
 					t.Errorf("%s, tty %v: survivors %v, left %v", name, onTTY, record.Receipt.Survivors, record.Receipt.Left)
 				}
@@ -238,13 +242,11 @@ func TestReceiptNamesWhatIsLeftBehind(t *testing.T) {
 	j := b.start(`sleep 300 & echo pid $!.
 bash -c 'trap "" HUP; > ready; while ! test -e go; do sleep 0.01; done; echo late words; sleep 300' & echo pid $!.
 while ! test -e ready; do sleep 0.01; done`)
-	record := jobstest.End(t, j)
-	if record.Status != jobs.Completed {
-		t.Errorf("status %s", record.Receipt.Text())
-	}
-	started := pids(jobstest.Output(j))
+	record := jobstest.EndsAs(t, j, "completed")
+	onTime := jobstest.Output(j)
+	started := pids(onTime)
 	if len(started) != 2 {
-		t.Fatalf("output %q", jobstest.Output(j))
+		t.Fatalf("output %q", onTime)
 	}
 	names := func(ps []jobs.Process) (all []int) {
 		for _, p := range ps {
@@ -258,10 +260,11 @@ while ! test -e ready; do sleep 0.01; done`)
 	if hung := names(record.Receipt.HungUp); !slices.Contains(hung, started[0]) {
 		t.Errorf("hung up %v, not %d; left %v", hung, started[0], record.Receipt.Left)
 	}
-	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b.write("go", "")
 	jobstest.PrintsLate(t, j, "late words")
+	if final := j.Log().Stat().Final; final != int64(len(onTime)) {
+		t.Errorf("final at %d, want %d, before the late output", final, len(onTime))
+	}
 	remains, any := j.Cleanup(t.Context(), jobs.Stop{By: jobs.Agent})
 	if !any || len(remains.Survivors) > 0 || !slices.Contains(names(remains.Ended), started[1]) {
 		t.Errorf("remains %+v, any %v", remains, any)
@@ -295,20 +298,6 @@ func TestCleanupOutlivesItsCaller(t *testing.T) {
 	}
 	for _, pid := range pids(jobstest.Output(j)) {
 		processtest.Gone(t, pid)
-	}
-}
-
-func TestLateOutputIsKeptAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	j := b.startPiped(`(while ! test -e go; do sleep 0.01; done; echo late words) & echo on time`)
-	jobstest.End(t, j)
-	if err := os.WriteFile(b.dir+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	jobstest.PrintsLate(t, j, "late words\n")
-	if stat := j.Log().Stat(); stat.Final != int64(len("on time\n")) {
-		t.Errorf("final at %d", stat.Final)
 	}
 }
 
@@ -359,20 +348,22 @@ func TestCommandThatFinishesItsInterruptHasCompleted(t *testing.T) {
 	j := b.start(`trap 'echo cleaning up; exit 0' INT; echo on; while :; do sleep 0.01; done`)
 	jobstest.Prints(t, j, "on")
 	j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Interrupt})
-	record := jobstest.End(t, j)
-	if got := record.Receipt.Text(); got != "completed (exit 0 after an interrupt)" || record.Receipt.By != jobs.Agent || !strings.Contains(jobstest.Output(j), "cleaning up") {
-		t.Errorf("%s by %s, output %q", got, record.Receipt.By, jobstest.Output(j))
+	record := jobstest.EndsAs(t, j, "completed (exit 0 after an interrupt)")
+	if record.Receipt.By != jobs.Agent || !strings.Contains(jobstest.Output(j), "cleaning up") {
+		t.Errorf("ended by %s, output %q", record.Receipt.By, jobstest.Output(j))
 	}
 }
 
+// A shutdown ends all processes. It does not search for the files of a job.
 func TestClosingTheRegistryEndsAll(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.start("sleep 300 & echo pid $!.; wait")
-	jobstest.Prints(t, j, ".")
+	j := b.start("touch new; sleep 300 & echo pid $!.; sleep 0.11; echo ready; wait")
+	jobstest.Prints(t, j, "ready")
 	b.r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
-	if record := j.Record(); record.Status != jobs.Cancelled {
-		t.Errorf("status %s", record.Receipt.Text())
+	record := j.Record()
+	if found := record.Receipt.Files; record.Status != jobs.Cancelled || found.NewCount+found.ChangedCount != 0 {
+		t.Errorf("status %s, files %+v", record.Receipt.Text(), found)
 	}
 	for _, pid := range pids(jobstest.Output(j)) {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {

@@ -4,7 +4,6 @@ import (
 	"syscall"
 	"testing"
 
-	"asyncrepl/internal/terminal/keys"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -13,7 +12,6 @@ import (
 // input, or a question of the command.
 func TestExitAfterASignal(t *testing.T) {
 	t.Parallel()
-	interrupt, _ := keys.Parse("ctrl-c")
 	const loop = "; echo on; until test $over; do :; done"
 	// bash 5.2 can send itself an interrupt that meets its read again and again. Python can begin a
 	// read just after an interrupt has come, so it waits for input in short steps.
@@ -28,20 +26,20 @@ while not select.select([0], [], [], 0.01)[0]: pass'`
 		status string
 		by     jobs.By
 	}{
-		"ctrl-c":                  {"trap over=1 INT" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Agent},
+		"ctrl-c":                  {"trap over=1 INT" + loop, false, []jobs.Input{press("ctrl-c")}, "completed (exit 0 after an interrupt)", jobs.Agent},
 		"interrupt":               {"trap over=1 INT" + loop, false, []jobs.Input{{Signal: "SIGINT"}}, "completed (exit 0 after an interrupt)", jobs.Agent},
-		"a person's ctrl-c":       {"trap over=1 INT" + loop, false, []jobs.Input{{By: jobs.Person, Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Person},
+		"a person's ctrl-c":       {"trap over=1 INT" + loop, false, []jobs.Input{{By: jobs.Person, Keys: press("ctrl-c").Keys}}, "completed (exit 0 after an interrupt)", jobs.Person},
 		"a person's signal":       {"exec sleep 1000 & echo on; wait", true, []jobs.Input{{By: jobs.Person, Signal: "SIGKILL"}}, "failed (killed by SIGKILL)", jobs.Person},
 		"on pipes":                {"trap over=1 INT" + loop, true, []jobs.Input{{Signal: "SIGINT"}}, "completed (exit 0 after an interrupt)", jobs.Agent},
 		"termination":             {"trap over=1 TERM" + loop, false, []jobs.Input{{Signal: "SIGTERM"}}, "completed (exit 0 after a termination)", jobs.Agent},
-		"twice":                   {"trap 'over=$n; n=1; echo caught' INT" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}, {Keys: keys.Sequence{interrupt}}}, "completed (exit 0 after an interrupt)", jobs.Agent},
-		"ignored":                 {"trap '' INT; echo on; sleep 0.2", false, []jobs.Input{{Keys: keys.Sequence{interrupt}}}, "completed", jobs.Program},
+		"twice":                   {"trap 'over=$n; n=1; echo caught' INT" + loop, false, []jobs.Input{press("ctrl-c"), press("ctrl-c")}, "completed (exit 0 after an interrupt)", jobs.Agent},
+		"ignored":                 {"trap '' INT; echo on; sleep 0.2", false, []jobs.Input{press("ctrl-c")}, "completed", jobs.Program},
 		"reload":                  {"trap over=1 HUP" + loop, false, []jobs.Input{{Signal: "SIGHUP"}}, "completed", jobs.Program},
 		"no request":              {"trap over=1 USR1" + loop, false, []jobs.Input{{Signal: "SIGUSR1"}}, "completed", jobs.Program},
-		"another end":             {"trap 'exit 3' INT" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}}, "failed (exit 3)", jobs.Program},
-		"text after it":           {reads, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}, {Text: "x\n"}}, "completed", jobs.Program},
+		"another end":             {"trap 'exit 3' INT" + loop, false, []jobs.Input{press("ctrl-c")}, "failed (exit 3)", jobs.Program},
+		"text after it":           {reads, false, []jobs.Input{press("ctrl-c"), {Text: "x\n"}}, "completed", jobs.Program},
 		"text after it, on pipes": {reads, true, []jobs.Input{{Signal: "SIGINT"}, {Text: "x\n"}}, "completed", jobs.Program},
-		"another signal after it": {"trap 'echo caught' INT; trap over=1 USR1" + loop, false, []jobs.Input{{Keys: keys.Sequence{interrupt}}, {Signal: "SIGUSR1"}}, "completed", jobs.Program},
+		"another signal after it": {"trap 'echo caught' INT; trap over=1 USR1" + loop, false, []jobs.Input{press("ctrl-c"), {Signal: "SIGUSR1"}}, "completed", jobs.Program},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
