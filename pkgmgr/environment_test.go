@@ -210,30 +210,6 @@ func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 	}
 }
 
-func TestInstallsOfServersTakeTurns(t *testing.T) {
-	w := newWorld(t)
-	w.cfg.VirtualEnv.Value = w.environment("env")
-	w.script("bin/uv", "exit 1")
-	h := held{make(chan struct{}), make(chan struct{})}
-	w.cfg.Command = func([]string, []string, string) jobs.Runner { return h }
-	r := jobstest.Registry(t)
-	first := start(t, r, New(w.cfg), "a")
-	<-h.runs
-	second := start(t, r, New(w.cfg), "b")
-	jobstest.Prints(t, second, "Waiting for another install\n")
-	if _, err := New(w.cfg).Interpreter(patient(t)); err != nil { // which needs no turn
-		t.Error(err)
-	}
-	h.release <- struct{}{}
-	<-h.runs
-	h.release <- struct{}{}
-	for _, j := range []*jobs.Job{first, second} {
-		if got := jobstest.End(t, j).Status; got != jobs.Completed {
-			t.Errorf("an install is %s", got)
-		}
-	}
-}
-
 // The changes of an install that was stopped are in its receipt, and Installed receives them.
 func TestInstallIsStoppedHalfway(t *testing.T) {
 	w := newWorld(t)

@@ -225,6 +225,7 @@ func (h held) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return ended{}.Run(ctx, p)
 }
 
+// Installs take turns, those of one server and those of several. A search for Python needs no turn.
 func TestInstallsTakeTurns(t *testing.T) {
 	w := newWorld(t)
 	w.cfg.VirtualEnv.Value = w.environment("env")
@@ -235,22 +236,27 @@ func TestInstallsTakeTurns(t *testing.T) {
 	r := jobstest.Registry(t)
 	first := start(t, r, m, "a")
 	<-h.runs
-	second, third := start(t, r, m, "b"), start(t, r, m, "c")
-	if got := second.Record().Status; got != jobs.Queued {
-		t.Errorf("the second install is %s, want queued", got)
+	second, third, other := start(t, r, m, "b"), start(t, r, m, "c"), start(t, r, New(w.cfg), "d")
+	jobstest.Prints(t, other, "Waiting for another install\n")
+	if _, err := New(w.cfg).Interpreter(patient(t)); err != nil {
+		t.Error(err)
+	}
+	for _, j := range []*jobs.Job{second, third} {
+		if got := j.Record().Status; got != jobs.Queued {
+			t.Errorf("a later install is %s, want queued", got)
+		}
 	}
 	second.Stop(jobs.Stop{By: jobs.Agent})
-	if got, want := jobstest.End(t, second).Receipt.Text(), "cancelled (before it ran)"; got != want {
-		t.Errorf("the second install: %s, want %s", got, want)
-	}
+	jobstest.EndsAs(t, second, "cancelled (before it ran)")
 	h.release <- struct{}{}
-	<-h.runs
-	if got := first.Record().Status; !got.Final() && jobstest.End(t, first).Status != jobs.Completed {
-		t.Errorf("the first install is %s", got)
+	for range 2 {
+		<-h.runs
+		h.release <- struct{}{}
 	}
-	h.release <- struct{}{}
-	if got := jobstest.End(t, third).Status; got != jobs.Completed {
-		t.Errorf("the third install is %s", got)
+	for _, j := range []*jobs.Job{first, third, other} {
+		if got := jobstest.End(t, j).Status; got != jobs.Completed {
+			t.Errorf("an install is %s", got)
+		}
 	}
 }
 
@@ -278,9 +284,7 @@ func TestInstallIsStoppedWhilePreparing(t *testing.T) {
 			if tt.timeout == 0 {
 				j.Stop(jobs.Stop{By: jobs.Agent})
 			}
-			if got := jobstest.End(t, j).Receipt.Text(); got != tt.want {
-				t.Errorf("%s, want %s", got, tt.want)
-			}
+			jobstest.EndsAs(t, j, tt.want)
 			processtest.Gone(t, stuck)
 		})
 	}

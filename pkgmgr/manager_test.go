@@ -180,19 +180,18 @@ func TestInterpreterIsCancelled(t *testing.T) {
 	w := newWorld(t)
 	pid := w.stuck()
 	m := New(w.cfg)
-	ctx, cancel := context.WithCancelCause(patient(t))
-	asked := make(chan error, 1) // the answer, however the test ends
-	go func() {                  // ends with ctx
-		_, err := m.Interpreter(ctx)
-		asked <- err
-	}()
+	asks := func() (answer <-chan error, cancel context.CancelCauseFunc) {
+		ctx, cancel := context.WithCancelCause(patient(t))
+		asked := make(chan error, 1) // the answer, however the test ends
+		go func() {                  // ends with ctx
+			_, err := m.Interpreter(ctx)
+			asked <- err
+		}()
+		return asked, cancel
+	}
+	asked, cancel := asks()
 	stuck := pid()
-	waiting, stopWaiting := context.WithCancelCause(patient(t))
-	waited := make(chan error, 1) // the answer, however the test ends
-	go func() {                   // ends with waiting
-		_, err := m.Interpreter(waiting)
-		waited <- err
-	}()
+	waited, stopWaiting := asks()
 	stopWaiting(errNotNeeded)
 	if err := <-waited; err != errNotNeeded {
 		t.Errorf("waiting for another caller's search: %v, want %v", err, errNotNeeded)

@@ -1,9 +1,7 @@
 package pkgmgr
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,25 +77,12 @@ func TestInstallAddsNoPip(t *testing.T) {
 	w := newWorld(t)
 	w.wheel("spam", "1.0", "1")
 	w.environment("work space/.venv")
-	entries := func() (names []string) {
-		w.t.Helper()
-		err := filepath.WalkDir(w.venv(), func(path string, d os.DirEntry, err error) error {
-			if !d.IsDir() {
-				names = append(names, strings.TrimPrefix(path, w.venv()))
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	before := entries()
+	before := w.tree()
 	if got, want := endOf(t, jobstest.Registry(t), New(w.cfg), "spam"), "completed (installed spam 1.0)"; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
-	for _, name := range entries() {
-		if !slices.Contains(before, name) && !strings.Contains(name, "spam") {
+	for name := range strings.Lines(w.tree()) {
+		if !strings.Contains(before, name) && !strings.Contains(name, "spam") && !strings.HasSuffix(name, "/__pycache__\n") {
 			t.Errorf("%s was added", name)
 		}
 	}
