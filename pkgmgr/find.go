@@ -8,13 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
 )
 
@@ -159,7 +158,7 @@ func (m *Manager) base(ctx context.Context) (interpreter, error) {
 // start-up files print too.
 const probeCode = `import sys; print("async-repl %d %d %s" % (sys.version_info[0], sys.version_info[1], sys.executable))`
 
-var probeAnswer = pattern(`(?m)^async-repl (\d+) (\d+) (.+)$`)
+var probeAnswer = pattern.Lazy(`(?m)^async-repl (\d+) (\d+) (.+)$`)
 
 // probe asks the Python at path, or behind a shim at path, for its version and its own path. It
 // imports nothing of the workspace or of the user's site.
@@ -188,8 +187,8 @@ func numbered(path, major, minor string) interpreter {
 }
 
 var (
-	dotted          = pattern(`^(\d+)\.(\d+)`)
-	interpreterName = pattern(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.12, python3.13t, pypy3.10
+	dotted          = pattern.Lazy(`^(\d+)\.(\d+)`)
+	interpreterName = pattern.Lazy(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.12, python3.13t, pypy3.10
 )
 
 // recorded returns the version of the Python at path from its environment's pyvenv.cfg
@@ -305,10 +304,4 @@ func isScript(path string) bool {
 	var head [2]byte
 	_, err = io.ReadFull(f, head[:])
 	return err == nil && string(head[:]) == "#!"
-}
-
-// pattern returns an expression that is compiled on first use. If all were compiled at the start,
-// each start of the server and of its guard would pay for them.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // claim makes the directory if it does not exist, and takes the lock on it that keeps other servers
@@ -90,11 +92,5 @@ func (m *Manager) lock(ctx context.Context, f *os.File, waits func()) error {
 
 // tryLock takes the lock on f, or returns EWOULDBLOCK if another process holds it.
 func tryLock(f *os.File) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var flock error
-	err = conn.Control(func(fd uintptr) { flock = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) })
-	return errors.Join(err, flock)
+	return descriptor.Use(f, func(fd int) error { return syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) })
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/process"
 )
 
@@ -129,13 +130,10 @@ func subcommand(args []string) string {
 
 // inherit lets the program that this process executes keep f open.
 func inherit(f *os.File) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
+	return descriptor.Use(f, func(fd int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		return err
-	}
-	var fcntl error
-	err = conn.Control(func(fd uintptr) { _, fcntl = unix.FcntlInt(fd, unix.F_SETFD, 0) })
-	return errors.Join(err, fcntl)
+	})
 }
 
 // runInProgram runs a command as a child of the program pip until it ends, or until limited is

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/pkgmgr/installer"
 )
@@ -48,7 +49,7 @@ dirs = [path("purelib"), path("platlib")] + ([site.getusersitepackages()] if rea
 print("async-repl " + json.dumps({"dirs": dirs, "pip": pip,
     "managed": real and os.path.exists(os.path.join(path("stdlib"), "EXTERNALLY-MANAGED"))}))`
 
-var siteAnswer = pattern(`(?m)^async-repl (\{.*\})\s*$`)
+var siteAnswer = pattern.Lazy(`(?m)^async-repl (\{.*\})\s*$`)
 
 // site asks an interpreter for its site.
 func (m *Manager) site(ctx context.Context, python string) (site, error) {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // A session can ask for an interpreter by its version. uv finds it if there is a uv; else, or if uv
@@ -18,9 +20,9 @@ import (
 // only the others are started. If a patch version is wanted, all of that minor version are started.
 
 var (
-	versionLike = pattern(`^\d[\d.]*$`)
-	minor       = pattern(`^\d+\.\d+$`)
-	patch       = pattern(`^\d+\.\d+\.\d+$`)
+	versionLike = pattern.Lazy(`^\d[\d.]*$`)
+	minor       = pattern.Lazy(`^\d+\.\d+$`)
+	patch       = pattern.Lazy(`^\d+\.\d+\.\d+$`)
 )
 
 // wanted returns the interpreter that a setting names by its path, by its name on the PATH or by a

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // pipeBuf is the number of bytes that a writable pipe takes at once (PIPE_BUF,
@@ -57,14 +59,11 @@ func (l *logWriter) Write(line []byte) (int, error) {
 
 // writable reports whether a write of up to pipeBuf bytes would not block.
 func (l *logWriter) writable() bool {
-	conn, err := l.file.SyscallConn()
-	if err != nil {
-		return false
-	}
 	ready := false
-	err = conn.Control(func(fd uintptr) {
+	err := descriptor.Use(l.file, func(fd int) error {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
-		ready = n > 0 && err == nil
+		ready = n > 0
+		return err
 	})
 	return ready && err == nil
 }

@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // Session is the script of the demo.
@@ -106,7 +107,7 @@ func arguments(lines []string) map[string]any {
 // Ids map each job ID of the script to the ID that the server has given to the job in this run.
 type ids map[string]string
 
-var jobID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b0[0-9A-Z]{25}\b`) })
+var jobID = pattern.Lazy(`\b0[0-9A-Z]{25}\b`)
 
 // in returns text with the job IDs of the run.
 func (run ids) in(text string) string {

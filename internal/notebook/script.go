@@ -2,10 +2,10 @@ package notebook
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // scriptHead is the format of a script's first line. By this line the worker recognizes an export,
@@ -63,7 +63,7 @@ func (c *Cell) source() string {
 // exits matches calls of exit and quit. In Jupyter they end the kernel (jupyter/notebook#4400); in
 // plain Python they close the standard input:
 // https://github.com/python/cpython/blob/main/Lib/_sitebuiltins.py
-var exits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|[^.\w])(exit|quit)\(`) })
+var exits = pattern.Lazy(`(^|[^.\w])(exit|quit)\(`)
 
 // exitNote stands above code that calls exit or quit.
 const exitNote = "from sys import exit, exit as quit  # Jupyter's own would end its kernel\n"

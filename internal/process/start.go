@@ -13,12 +13,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/process/child"
 	"asyncrepl/internal/terminal/tty"
-
-	"golang.org/x/sys/unix"
 )
 
 // errShutdown is the error of a start after Shutdown.
@@ -198,18 +199,15 @@ func (o *Owner) descriptors(s Spec) (files []*os.File, terminal int, err error) 
 func identifyingFiles(files []*os.File, terminal *tty.PTY) []procfs.FileID {
 	var ids []procfs.FileID
 	for _, f := range files {
-		conn, err := f.SyscallConn()
-		if err != nil {
-			continue
-		}
-		conn.Control(func(fd uintptr) { // an error: the file is closed
+		_ = descriptor.Use(f, func(fd int) error { // an error: the file is closed
 			var st unix.Stat_t
-			if unix.Fstat(int(fd), &st) != nil {
-				return
+			if err := unix.Fstat(fd, &st); err != nil {
+				return err
 			}
 			if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFIFO || kind == unix.S_IFSOCK || terminal != nil && f == terminal.Slave() {
 				ids = append(ids, procfs.Identify(&st))
 			}
+			return nil
 		})
 	}
 	return ids

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // The text of an install is cut into items, and each item is one argument of the installer. An item
@@ -87,8 +89,8 @@ func (a Arguments) Line() []string {
 }
 
 var (
-	leadingName = pattern(`^[A-Za-z0-9._-]+`)
-	separators  = pattern(`[-_.]+`)
+	leadingName = pattern.Lazy(`^[A-Za-z0-9._-]+`)
+	separators  = pattern.Lazy(`[-_.]+`)
 )
 
 // Key returns a package's name in the form in which names are compared.
@@ -213,8 +215,8 @@ func keepsLine(line string, end int) bool {
 }
 
 var (
-	beforeAt = pattern(`^[\w.-]+\s*(\[[^\]]*\])?\s*$`) // a name and its extras
-	operator = pattern(`^([<>=]|[~!]=)`)
+	beforeAt = pattern.Lazy(`^[\w.-]+\s*(\[[^\]]*\])?\s*$`) // a name and its extras
+	operator = pattern.Lazy(`^([<>=]|[~!]=)`)
 )
 
 // continues reports whether an item continues with the word after a gap of blanks and commas.
@@ -290,7 +292,7 @@ func (in Places) argument(it item) (string, error) {
 	return it.text, nil
 }
 
-var pathExtras = pattern(`^(.*[^/])(\[[^\[\]]*\])$`)
+var pathExtras = pattern.Lazy(`^(.*[^/])(\[[^\[\]]*\])$`)
 
 // resolve returns an address or a path as the installer reads it. A path becomes an address: pip
 // and uv disagree about blanks, brackets and semicolons in paths, but not in addresses. A path with
@@ -307,7 +309,7 @@ func (in Places) resolve(place string) (string, error) {
 	return (&url.URL{Scheme: "file", Path: path}).String(), err
 }
 
-var address = pattern(`^(?i)([a-z][a-z0-9+.-]*://|file:)`)
+var address = pattern.Lazy(`^(?i)([a-z][a-z0-9+.-]*://|file:)`)
 
 // existing returns the absolute path of an existing file or directory.
 func (in Places) existing(place string) (string, error) {

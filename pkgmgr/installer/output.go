@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/text/pattern"
 )
 
 // Result describes the effect of an install that succeeded and changed nothing in the environment's
@@ -30,9 +30,9 @@ func (a Arguments) Result(printed string) string {
 // Lines that pip and uv print after installs outside of the environment's directories (PIP_TARGET
 // and the like), after those with nothing to do, and about packages that no longer fit.
 var (
-	installedLine = pattern(`(?m)^Successfully installed (\S.*?)\s*$`)
-	satisfiedLine = pattern(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
-	conflictLine  = pattern(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
+	installedLine = pattern.Lazy(`(?m)^Successfully installed (\S.*?)\s*$`)
+	satisfiedLine = pattern.Lazy(`(?m)^(Requirement already satisfied|(Audited|Checked) \d+ package|\S+ is already installed with the same version)`)
+	conflictLine  = pattern.Lazy(`(?m)^(\S+ \S+ requires .*, (?:but you have|which is not installed).*?)\.?\s*$`)
 )
 
 // Conflicts returns notes about packages that don't allow a version that is now installed.
@@ -64,10 +64,10 @@ var failures = []struct{ pattern, text string }{
 }
 
 var (
-	networkFailure = pattern(`connection broken by.*\(from versions: none\)|connection-failed|Max retries exceeded|Failed to (?:fetch|download)|error sending request`)
-	networkReason  = pattern(`(?i)connection refused|connection reset|name or service not known|name resolution|no address associated|` +
+	networkFailure = pattern.Lazy(`connection broken by.*\(from versions: none\)|connection-failed|Max retries exceeded|Failed to (?:fetch|download)|error sending request`)
+	networkReason  = pattern.Lazy(`(?i)connection refused|connection reset|name or service not known|name resolution|no address associated|` +
 		`network is unreachable|no route to host|timed out|cannot connect to proxy|tunnel connection failed`)
-	networkHost = pattern("host='([^']+)'|(https?://[^/\\s)`'\"]+)")
+	networkHost = pattern.Lazy("host='([^']+)'|(https?://[^/\\s)`'\"]+)")
 )
 
 // unreachable returns the text about a host that could not be reached, or "". pip prints
@@ -111,9 +111,9 @@ func known(printed string) string {
 // which was "× …" and "╰─▶ …" before. If pip crashes, its error is "Exception:", and the reason
 // is at the end of the traceback below: the last line that begins with the name of an exception.
 var (
-	errorLine = pattern(`(?mi)^[ \t]*(?:ERROR:|×)[ \t]*(.*\S)[ \t\r]*$`)
-	causeLine = pattern(`(?mi)^[ \t]*(?:(?:cause|caused by):|[├╰]─▶)[ \t]+(.*\S)[ \t\r]*$`)
-	exception = pattern(`(?s)\nTraceback \(most recent call last\):.*\n(?:\w+\.)*([A-Z]\w*[a-z]\w*(?:: [^\n]*)?)(?:\n|$)`)
+	errorLine = pattern.Lazy(`(?mi)^[ \t]*(?:ERROR:|×)[ \t]*(.*\S)[ \t\r]*$`)
+	causeLine = pattern.Lazy(`(?mi)^[ \t]*(?:(?:cause|caused by):|[├╰]─▶)[ \t]+(.*\S)[ \t\r]*$`)
+	exception = pattern.Lazy(`(?s)\nTraceback \(most recent call last\):.*\n(?:\w+\.)*([A-Z]\w*[a-z]\w*(?:: [^\n]*)?)(?:\n|$)`)
 )
 
 // Cause returns in one line why an installer failed: the text of a known failure, or else the
@@ -164,10 +164,4 @@ func lastMessage(printed string, line *regexp.Regexp) string {
 func lastLine(printed string) string {
 	printed = strings.TrimSpace(printed)
 	return strings.TrimSpace(printed[strings.LastIndexByte(printed, '\n')+1:])
-}
-
-// pattern returns an expression that is compiled on first use. If all were compiled at the start,
-// each start of the server and of its guard would pay for them.
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

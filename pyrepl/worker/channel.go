@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/terminal/pump"
 )
 
@@ -151,18 +152,6 @@ func (c *channel) close() { c.conn.Close() }
 // busy.
 func (c *channel) unread() bool {
 	n := 0
-	err := control(c.conn, func(fd int) (err error) { n, err = pump.Buffered(fd); return err })
+	err := descriptor.Use(c.conn, func(fd int) (err error) { n, err = pump.Buffered(fd); return err })
 	return err == nil && n > 0
-}
-
-// control calls f with the descriptor of conn.
-func control(conn *net.UnixConn, f func(fd int) error) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if e := raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
-		return e
-	}
-	return err
 }

@@ -5,12 +5,14 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // askSender has the kernel report which process sent each message on conn (SO_PASSCRED,
 // https://man7.org/linux/man-pages/man7/unix.7.html).
 func askSender(conn *net.UnixConn) error {
-	return control(conn, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
+	return descriptor.Use(conn, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
 }
 
 // sender waits for the first message on conn, leaves it there and returns the pid of the process

@@ -3,10 +3,8 @@ package arguments
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
@@ -14,6 +12,7 @@ import (
 	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/terminal/keys"
+	"asyncrepl/internal/text/pattern"
 )
 
 // KeySequence returns what the keys of the call send. An element is the name of a key or chord, or
@@ -81,12 +80,10 @@ func holdsKeys(element string) bool {
 // The patterns are compiled when a call first names keys.
 var (
 	// isWord matches an element that could be meant as a name.
-	isWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+	isWord = pattern.Lazy(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 	// isChord matches what has the form of a chord, or is the name of a key of other keyboards.
-	isChord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
-	})
+	isChord = pattern.Lazy(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
 )
 
 // nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and

@@ -3,13 +3,13 @@ package arguments
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/jobs"
 )
 
@@ -204,9 +204,7 @@ func noNUL(name, s string) error {
 }
 
 // sessionNames matches valid names. It is compiled when a call first names a session.
-var sessionNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-})
+var sessionNames = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func sessionName(name, s string) error {
 	if !sessionNames().MatchString(s) {

@@ -3,13 +3,12 @@ package export
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"asyncrepl/internal/notebook"
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl"
 )
@@ -85,7 +84,7 @@ const deleteAll = `for _name in [name for name in globals() if not name.startswi
     del globals()[_name]`
 
 // plainName matches a name that Python reads as it is written.
-var plainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+var plainName = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // request returns code that changes variables as the request q does, or "" if q changes none.
 func request(q *pyrepl.Request) string {
@@ -114,10 +113,10 @@ func request(q *pyrepl.Request) string {
 const nested = 50
 
 // tokens matches the words that Python spells differently than JSON, and strings and brackets.
-var tokens = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`) })
+var tokens = pattern.Lazy(`"(?:[^"\\]|\\.)*"|true|false|null|[\[\]{}]`)
 
 // foreign matches escapes in a string that Python reads differently than JSON.
-var foreign = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(/|u[dD][89a-fA-F])`) })
+var foreign = pattern.Lazy(`\\(/|u[dD][89a-fA-F])`)
 
 // literal returns a JSON text as Python code. If that would not be the same value, the code reads
 // the text: surrogates, escapes that Python does not have, deep nesting.

@@ -2,13 +2,12 @@ package export
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"asyncrepl/internal/notebook"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/display"
@@ -78,7 +77,7 @@ func (r *reading) all() []notebook.Output {
 
 // tableEnd matches the end of a table and the line about its shape. Without a blank line between
 // them Markdown shows the shape as one more row: https://github.github.com/gfm/#tables-extension-
-var tableEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\|\n)(\[\d+ rows[^\n]*\])$`) })
+var tableEnd = pattern.Lazy(`(\|\n)(\[\d+ rows[^\n]*\])$`)
 
 // read reads the bytes from..to of the log and the answers given there, because a terminal would
 // show what was typed.

@@ -6,10 +6,9 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/jobs"
 )
 
@@ -71,15 +70,10 @@ func moduleHint(path string) string {
 
 var (
 	// installLine matches a command that installs packages; its group has the arguments.
-	installLine = lazily(`^[%!]*\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
+	installLine = pattern.Lazy(`^[%!]*\s*(?:sudo\s+)?(?:uv\s+|python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba)\s+install\s+(.+)$`)
 
-	magicLine = lazily(`^%%?(\w+)\s*(.*)$`)
+	magicLine = pattern.Lazy(`^%%?(\w+)\s*(.*)$`)
 )
-
-// lazily returns a function that compiles the pattern in its first call.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 // magics says what to use in place of a magic command of IPython. %q stands for its argument.
 // https://ipython.readthedocs.io/en/stable/interactive/magics.html

@@ -6,21 +6,19 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 func unixUser(c *net.UnixConn) (uid int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Xucred
-	ctlErr := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	err = descriptor.Use(c, func(fd int) error {
+		cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		if err == nil {
+			uid = int(cred.Uid)
+		}
+		return err
 	})
-	if err := errors.Join(ctlErr, err); err != nil {
-		return 0, err
-	}
-	return int(cred.Uid), nil
+	return uid, err
 }
 
 // This system does not document how it shows the user of a TCP socket.

@@ -12,20 +12,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/kernel/sockdiag"
 )
 
 func unixUser(c *net.UnixConn) (uid int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	ctlErr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(ctlErr, err); err != nil {
-		return 0, err
-	}
-	return int(cred.Uid), nil
+	err = descriptor.Use(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			uid = int(cred.Uid)
+		}
+		return err
+	})
+	return uid, err
 }
 
 // tcpUser returns the user of the socket that has the address own and is connected to other. It

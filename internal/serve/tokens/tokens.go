@@ -9,9 +9,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"sync"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // A Grant is what a token allows.
@@ -127,9 +128,7 @@ func New(tenant string) (token, line string, err error) {
 }
 
 // tenantNames matches the names that sessions can have, too.
-var tenantNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-})
+var tenantNames = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 func checkTenant(name string) error {
 	if !tenantNames().MatchString(name) {

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/terminal/pump"
 )
 
@@ -47,25 +48,13 @@ func Open() (p *Pipe, theirs *os.File, err error) {
 	}
 	p = &Pipe{w: w}
 	var st unix.Stat_t
-	if err := p.control(func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
+	if err := descriptor.Use(p.w, func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
 		r.Close()
 		w.Close()
 		return nil, nil, os.NewSyscallError("fstat", err)
 	}
 	p.dev, p.ino = uint64(st.Dev), st.Ino
 	return p, r, nil
-}
-
-// control runs f with the descriptor.
-func (p *Pipe) control(f func(fd int) error) error {
-	c, err := p.w.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if ctlErr := c.Control(func(fd uintptr) { err = f(int(fd)) }); ctlErr != nil {
-		return ctlErr
-	}
-	return err
 }
 
 // Is reports whether st describes the pipe, by either of its ends.
@@ -78,7 +67,7 @@ func (p *Pipe) Link() string { return fmt.Sprintf("pipe:[%d]", p.ino) }
 // ends at once. It reports true if the pipe can't be asked.
 func (p *Pipe) Unread() bool {
 	n := 0
-	err := p.control(func(fd int) (err error) {
+	err := descriptor.Use(p.w, func(fd int) (err error) {
 		n, err = pump.Buffered(fd)
 		return err
 	})

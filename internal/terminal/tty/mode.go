@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // Mode is how the terminal treats input.
@@ -51,7 +53,7 @@ func (m Mode) lines(text string) string {
 // Mode returns how the terminal treats input now.
 func (p *PTY) Mode() (Mode, error) {
 	var t *unix.Termios
-	err := control(p.master, func(fd int) (err error) {
+	err := descriptor.Use(p.master, func(fd int) (err error) {
 		t, err = unix.IoctlGetTermios(fd, getTermios)
 		return err
 	})

@@ -13,6 +13,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // PTY is a pair of a master, which the server holds, and a slave, which is a program's terminal.
@@ -100,14 +102,14 @@ func reopen(f *os.File, nonblock bool) (*os.File, error) {
 
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool {
-	return control(f, func(fd int) error {
+	return descriptor.Use(f, func(fd int) error {
 		_, err := unix.IoctlGetTermios(fd, getTermios)
 		return err
 	}) == nil
 }
 
 func (p *PTY) identify() error {
-	return control(p.slave, func(fd int) error {
+	return descriptor.Use(p.slave, func(fd int) error {
 		var st unix.Stat_t
 		err := unix.Fstat(fd, &st)
 		p.device = DeviceOf(&st)
@@ -134,7 +136,7 @@ func (p *PTY) CloseSlave() { p.slave.Close() }
 func (p *PTY) Size() (rows, cols int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = control(p.master, func(fd int) error { // an error: it is closed
+	_ = descriptor.Use(p.master, func(fd int) error { // an error: it is closed
 		size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 		if err == nil {
 			p.size = pty.Winsize{Rows: size.Row, Cols: size.Col}
@@ -157,7 +159,7 @@ func (p *PTY) Close() {
 // differs from the size before. To the listener it is a Send.
 func (p *PTY) Resize(rows, cols uint16) error {
 	return p.During(func() error {
-		err := control(p.master, func(fd int) error {
+		err := descriptor.Use(p.master, func(fd int) error {
 			return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
 		})
 		if err != nil {
@@ -169,7 +171,7 @@ func (p *PTY) Resize(rows, cols uint16) error {
 
 // Foreground returns the process group that the kernel lets read the terminal now.
 func (p *PTY) Foreground() (pgid int, err error) {
-	err = control(p.master, func(fd int) error {
+	err = descriptor.Use(p.master, func(fd int) error {
 		pgid, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err
 	})
@@ -177,17 +179,4 @@ func (p *PTY) Foreground() (pgid int, err error) {
 		return 0, fmt.Errorf("reading the foreground group of %s: %w", p.slave.Name(), err)
 	}
 	return pgid, nil
-}
-
-// control runs f on the descriptor of file, which stays open meanwhile and keeps its mode.
-func control(file *os.File, f func(fd int) error) error {
-	c, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var ferr error
-	if err := c.Control(func(fd uintptr) { ferr = f(int(fd)) }); err != nil {
-		return err
-	}
-	return ferr
 }

@@ -1,6 +1,10 @@
 package tty
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
+)
 
 const (
 	getTermios = unix.TIOCGETA
@@ -16,7 +20,7 @@ func (p *PTY) InTransit() bool {
 
 // unread returns how many bytes of input no program has read.
 func (p *PTY) unread() (n int, err error) {
-	err = control(p.slave, func(fd int) (err error) {
+	err = descriptor.Use(p.slave, func(fd int) (err error) {
 		n, err = unix.IoctlGetInt(fd, inputQueue)
 		return err
 	})

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 const getTermios = unix.TCGETS
@@ -17,7 +19,7 @@ func (p *PTY) InTransit() bool { return readable(p.slave) || readable(p.master) 
 // counts an end of file.
 func readable(f *os.File) bool {
 	found := true // the result if the terminal can't be asked
-	_ = control(f, func(fd int) error {
+	_ = descriptor.Use(f, func(fd int) error {
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, 0)
 		found = n != 0 || err != nil
@@ -29,7 +31,7 @@ func readable(f *os.File) bool {
 // unread returns how many bytes of input no program has read.
 func (p *PTY) unread() (n int, err error) {
 	readable(p.slave) // fetches what is on its way
-	err = control(p.slave, func(fd int) (err error) {
+	err = descriptor.Use(p.slave, func(fd int) (err error) {
 		n, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
 		return err
 	})

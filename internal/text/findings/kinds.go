@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"regexp"
 	"sync"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // A kind of error.
@@ -14,8 +16,8 @@ type kind struct {
 }
 
 // newKind returns a kind. words are separated by bars.
-func newKind(name, words, pattern string) kind {
-	return kind{name: name, words: bytes.Split([]byte(words), []byte("|")), pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })}
+func newKind(name, words, expr string) kind {
+	return kind{name: name, words: bytes.Split([]byte(words), []byte("|")), pattern: pattern.Lazy(expr)}
 }
 
 // kinds returns the kinds, in the order in which a line is compared with them. A line is of the

@@ -3,7 +3,8 @@ package progress
 import (
 	"regexp"
 	"strings"
-	"sync"
+
+	"asyncrepl/internal/text/pattern"
 )
 
 // A row knows the bars of one program.
@@ -15,10 +16,10 @@ type row struct {
 	per     string                // the unit of the rate, if the bar leaves it out
 }
 
-// bar returns a row. Ellipses separate the pieces of has. The pattern is compiled when a line has
+// bar returns a row. Ellipses separate the pieces of has. The expression is compiled when a line has
 // all of them, so that a server that shows no bars doesn't pay for the table.
-func bar(program, has, pattern string) row {
-	return row{program: program, has: strings.Split(has, "…"), pattern: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })}
+func bar(program, has, expr string) row {
+	return row{program: program, has: strings.Split(has, "…"), pattern: pattern.Lazy(expr)}
 }
 
 // mayMatch reports whether a line has what each bar of the program has.
