@@ -140,32 +140,26 @@ func (p *Port) SetStopped(program string) {
 // SetListening records the addresses on which processes of the job listen. The caller must not
 // change ls afterwards.
 func (p *Port) SetListening(ls []Listener) {
-	j := p.j
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.record.Status.Final() {
+	p.unlessEnded(func(j *Job) {
 		j.record.Listening, j.listenSince = ls, time.Now()
 		j.notify()
+	})
+}
+
+// unlessEnded runs f with the job's lock held, unless the job is final.
+func (p *Port) unlessEnded(f func(j *Job)) {
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	if !p.j.record.Status.Final() {
+		f(p.j)
 	}
 }
 
 // SetPID records the process in the foreground.
-func (p *Port) SetPID(pid int) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	if !p.j.record.Status.Final() {
-		p.j.record.PID = pid
-	}
-}
+func (p *Port) SetPID(pid int) { p.unlessEnded(func(j *Job) { j.record.PID = pid }) }
 
 // SetProbe makes probe measure the processes of the running job.
-func (p *Port) SetProbe(probe Probe) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	if !p.j.record.Status.Final() {
-		p.j.live.Probe = probe
-	}
-}
+func (p *Port) SetProbe(probe Probe) { p.unlessEnded(func(j *Job) { j.live.Probe = probe }) }
 
 // A TerminalSize returns the rows and columns of a terminal, and after its end the last ones.
 type TerminalSize func() (rows, cols int)
@@ -178,31 +172,13 @@ func (p *Port) SetTerminal(size TerminalSize) {
 }
 
 // SetLooker makes l show where the code of the running job is.
-func (p *Port) SetLooker(l callstack.Looker) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	if !p.j.record.Status.Final() {
-		p.j.live.Looker = l
-	}
-}
+func (p *Port) SetLooker(l callstack.Looker) { p.unlessEnded(func(j *Job) { j.live.Looker = l }) }
 
 // SetHolder makes f say why the running job has not ended although it was asked to.
-func (p *Port) SetHolder(f Holder) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	if !p.j.record.Status.Final() {
-		p.j.live.Hold = f
-	}
-}
+func (p *Port) SetHolder(f Holder) { p.unlessEnded(func(j *Job) { j.live.Hold = f }) }
 
 // SetInput makes f take the input that clients send; nil makes the job refuse input.
-func (p *Port) SetInput(f InputFunc) {
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	if !p.j.record.Status.Final() {
-		p.j.takeInput = f
-	}
-}
+func (p *Port) SetInput(f InputFunc) { p.unlessEnded(func(j *Job) { j.takeInput = f }) }
 
 // Waits reports whether the job waits for input.
 func (p *Port) Waits() bool {
@@ -246,13 +222,12 @@ func (p *Port) Wanted() (Rung, <-chan struct{}) {
 
 // Trying records that a rung of the ladder is about to be tried.
 func (p *Port) Trying(r Rung) {
-	j := p.j
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.record.Status.Final() && j.record.Cancelling != r {
-		j.record.Cancelling = r
-		j.notify()
-	}
+	p.unlessEnded(func(j *Job) {
+		if j.record.Cancelling != r {
+			j.record.Cancelling = r
+			j.notify()
+		}
+	})
 }
 
 // A CleanupFunc ends processes that a job has left running. It starts at the rung of st. If ctx is

@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
+	"asyncrepl/pkgmgr/installer"
 )
 
 // An environment is a Python and the directory that it installs into. Functions that find, make or
@@ -169,7 +170,7 @@ func (m *Manager) probe(ctx context.Context, path string) (interpreter, error) {
 	}
 	answer := probeAnswer().FindSubmatch(out)
 	if answer == nil {
-		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, view.Line(lastLine(out), 80))
+		return interpreter{}, fmt.Errorf("%s does not answer like a Python: %q", path, view.Line(installer.LastLine(string(out)), 80))
 	}
 	found := numbered(path, string(answer[1]), string(answer[2]))
 	if own := strings.TrimSpace(string(answer[3])); filepath.IsAbs(own) {

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/polltest"
-
-	"github.com/google/go-cmp/cmp"
+	"asyncrepl/pkgmgr/installer"
 )
 
 func TestInterpreterOrder(t *testing.T) {
@@ -215,7 +216,7 @@ func TestRunIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "takes too long") {
 		t.Errorf("run: %v, want that it takes too long", err)
 	}
-	if pid, err := strconv.Atoi(lastLine(out)); err == nil { // on a busy machine it may be stopped before it prints its pid
+	if pid, err := strconv.Atoi(installer.LastLine(string(out))); err == nil { // on a busy machine it may be stopped before it prints its pid
 		processtest.Gone(t, pid)
 	}
 }
@@ -223,8 +224,8 @@ func TestRunIsBounded(t *testing.T) {
 func TestRunKeepsTheNewest(t *testing.T) {
 	w := newWorld(t)
 	out, err := New(w.cfg).run(patient(t), time.Minute, "/bin/sh", "-c", `yes | head -c 1000000; echo end`)
-	if err != nil || lastLine(out) != "end" || len(out) > 2*keptOutput {
-		t.Errorf("run: %d bytes, the last line %q, %v", len(out), lastLine(out), err)
+	if err != nil || installer.LastLine(string(out)) != "end" || len(out) > 2*keptOutput {
+		t.Errorf("run: %d bytes, the last line %q, %v", len(out), installer.LastLine(string(out)), err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package pkgmgr
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/terminal/pump"
 	"asyncrepl/internal/text/view"
+	"asyncrepl/pkgmgr/installer"
 )
 
 // keptOutput is the number of bytes that are kept at the end of a command's output, so that a shim
@@ -93,15 +93,9 @@ func failure(limited context.Context, exit process.Exit, argv []string, out []by
 	case exit.Code == 0:
 		return nil
 	}
-	last := view.Line(lastLine(out), 80)
+	last := view.Line(installer.LastLine(string(out)), 80)
 	if last == "" {
 		last = "it printed nothing"
 	}
 	return fmt.Errorf("running %s: %s: %s", view.Line(strings.Join(argv, " "), 80), how, last)
-}
-
-// lastLine returns the last line of out that is not blank.
-func lastLine(out []byte) string {
-	out = bytes.TrimSpace(out)
-	return strings.TrimSpace(string(out[bytes.LastIndexByte(out, '\n')+1:]))
 }

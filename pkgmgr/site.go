@@ -60,7 +60,7 @@ func (m *Manager) site(ctx context.Context, python string) (site, error) {
 	}
 	answer := siteAnswer().FindSubmatch(out)
 	if answer == nil || json.Unmarshal(answer[1], &s) != nil || len(s.Dirs) == 0 {
-		return s, fmt.Errorf("%s does not answer like a Python: %q", python, view.Line(lastLine(out), 80))
+		return s, fmt.Errorf("%s does not answer like a Python: %q", python, view.Line(installer.LastLine(string(out)), 80))
 	}
 	for i, dir := range s.Dirs { // lib64 is a link to lib
 		if real, err := filepath.EvalSymlinks(dir); err == nil {

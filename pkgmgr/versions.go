@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"asyncrepl/internal/text/pattern"
+	"asyncrepl/pkgmgr/installer"
 )
 
 // A session can ask for an interpreter by its version. uv finds it if there is a uv; else, or if uv
@@ -88,7 +89,7 @@ func (m *Manager) ofVersion(ctx context.Context, version string) (interpreter, e
 		// uv would prefer the workspace's .venv, once it has been made, so it searches from the
 		// root (https://docs.astral.sh/uv/concepts/python-versions/).
 		out, err := m.run(ctx, probeLimit, uv, "python", "find", "--directory", "/", "--no-project", "--offline", version)
-		if path := lastLine(out); err == nil && filepath.IsAbs(path) {
+		if path := installer.LastLine(string(out)); err == nil && filepath.IsAbs(path) {
 			return m.identify(ctx, path)
 		}
 	}

@@ -213,7 +213,7 @@ func TestStartCompilesNoPattern(t *testing.T) {
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
 				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
-					t.Errorf("%s compiles a pattern at the start of the program: use sync.OnceValue", path)
+					t.Errorf("%s compiles a pattern at the start of the program: use pattern.Lazy", path)
 				}
 				_, later := n.(*ast.FuncLit)
 				return !later

@@ -124,7 +124,7 @@ func Cause(printed string) string {
 	}
 	why := lastMessage(printed, errorLine())
 	if why == "" {
-		return clip(lastLine(printed), 200)
+		return clip(LastLine(printed), 200)
 	}
 	if end := exception().FindStringSubmatch(printed); end != nil && why == "Exception:" {
 		return clip(strings.TrimSpace(end[1]), 200)
@@ -160,8 +160,8 @@ func lastMessage(printed string, line *regexp.Regexp) string {
 	return clip(message, 200)
 }
 
-// lastLine returns the last line of printed that is not blank.
-func lastLine(printed string) string {
+// LastLine returns the last line of printed that is not blank.
+func LastLine(printed string) string {
 	printed = strings.TrimSpace(printed)
 	return strings.TrimSpace(printed[strings.LastIndexByte(printed, '\n')+1:])
 }

@@ -126,23 +126,14 @@ func (s *Signature) Schema() json.RawMessage {
 		case "max_bytes":
 			schema = schemaOf("integer", fmt.Sprintf("default %d characters", s.MaxChars))
 		}
-		fmt.Fprintf(&b, "%q:%s", name, marshal(schema))
+		fmt.Fprintf(&b, "%q:%s", name, rawjson.Of(schema))
 	}
 	b.WriteByte('}')
 	if len(s.Required) > 0 {
-		fmt.Fprintf(&b, `,"required":%s`, marshal(s.Required))
+		fmt.Fprintf(&b, `,"required":%s`, rawjson.Of(s.Required))
 	}
 	b.WriteByte('}')
 	return json.RawMessage(b.String())
-}
-
-// marshal encodes a value that can always be encoded.
-func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 // Decode reads the arguments of a call of the tool. Its error is a [report.Mistake].

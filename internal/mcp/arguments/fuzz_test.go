@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -64,13 +65,13 @@ func FuzzDecode(f *testing.F) {
 		if err := dec.Decode(&given); err != nil {
 			t.Fatalf("%s accepted %q: %v", tool.Tool, raw, err)
 		}
-		if again, err := tool.Decode(marshal(given)); err != nil || !reflect.DeepEqual(a, again) {
+		if again, err := tool.Decode(rawjson.Of(given)); err != nil || !reflect.DeepEqual(a, again) {
 			t.Fatalf("%s reads %q as %+v, and spelled in another way as %+v, %v", tool.Tool, raw, a, again, err)
 		}
 		for _, name := range tool.Required {
 			less := maps.Clone(given)
 			delete(less, name)
-			if _, err := tool.Decode(marshal(less)); err == nil {
+			if _, err := tool.Decode(rawjson.Of(less)); err == nil {
 				t.Fatalf("%s accepts arguments without %s", tool.Tool, name)
 			}
 		}

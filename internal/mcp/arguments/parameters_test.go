@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"asyncrepl/internal/mcp/rawjson"
 )
 
 // Every model pays for the description of each parameter.
@@ -22,7 +24,7 @@ func TestParametersAreDescribedInFewWords(t *testing.T) {
 // meets number first, and refuses what the schema does not name.
 func TestSchemaTakesValuesAsTheyAre(t *testing.T) {
 	var value schemaOfValue
-	if err := json.Unmarshal(marshal(parameters()["value"].schema), &value); err != nil {
+	if err := json.Unmarshal(rawjson.Of(parameters()["value"].schema), &value); err != nil {
 		t.Fatal(err)
 	}
 	for raw, want := range map[string]string{

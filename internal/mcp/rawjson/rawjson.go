@@ -2,7 +2,7 @@
 // are. encoding/json would lose the order of the members and those that are given twice, or match
 // their names without regard to case; and it reads every value once more than is needed.
 //
-// What is given must be valid JSON, see [json.Valid]. What is returned shares its memory.
+// What is given must be valid JSON, see [json.Valid]. What is taken from it shares its memory.
 package rawjson
 
 import (
@@ -87,4 +87,13 @@ func length(b []byte) int {
 		}
 	}
 	return len(b)
+}
+
+// Of encodes a value that can always be encoded.
+func Of(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }

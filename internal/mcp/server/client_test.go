@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/mcp/stdio"
 	"asyncrepl/jobs/jobstest"
 )
@@ -114,7 +115,7 @@ func (c *client) close() error {
 
 func (c *client) write(m any) {
 	c.t.Helper()
-	if _, err := c.conn.Write(append(marshal(m), '\n')); err != nil {
+	if _, err := c.conn.Write(append(rawjson.Of(m), '\n')); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -195,7 +196,7 @@ func TestJobsStartInTheOrderOfTheirCalls(t *testing.T) {
 	for i := range steps {
 		step := strings.Repeat("\n", i) + `out "x"`
 		want = append(want, step)
-		batch.Write(marshal(map[string]any{"jsonrpc": "2.0", "id": 1000 + i, "method": "tools/call",
+		batch.Write(rawjson.Of(map[string]any{"jsonrpc": "2.0", "id": 1000 + i, "method": "tools/call",
 			"params": map[string]any{"name": "execute_python", "arguments": given{"code": step}}}))
 		batch.WriteByte('\n')
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/jobs/jobstest"
 )
@@ -139,7 +140,7 @@ func TestEachWayToSayNotSet(t *testing.T) {
 						Properties map[string]schema
 						Required   []string
 					}
-					if err := json.Unmarshal(marshal(tool.InputSchema), &s); err != nil {
+					if err := json.Unmarshal(rawjson.Of(tool.InputSchema), &s); err != nil {
 						t.Fatal(err)
 					}
 					want := varying.ReplaceAllString(call(tool.Name, base[tool.Name]), "#")
@@ -163,7 +164,7 @@ func TestEachWayToSayNotSet(t *testing.T) {
 							}
 						}
 						if got := varying.ReplaceAllString(call(tool.Name, a), "#"); got != want {
-							t.Errorf("%s, not set by %s: %s\ngot:\n%s\nwant:\n%s", tool.Name, way, marshal(a), got, want)
+							t.Errorf("%s, not set by %s: %s\ngot:\n%s\nwant:\n%s", tool.Name, way, rawjson.Of(a), got, want)
 						}
 						if tool.Name == "edit_file" {
 							call("write_file", base["write_file"])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -97,7 +98,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 				jobstest.End(t, w.job("Job ID: "+p.seen[1]+"\n"))
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[3]+"\n"), "ready\n")
 				args := given{}
-				if err := json.Unmarshal([]byte(p.ids(string(marshal(tt.args)))), &args); err != nil {
+				if err := json.Unmarshal([]byte(p.ids(string(rawjson.Of(tt.args)))), &args); err != nil {
 					t.Fatal(err)
 				}
 				id := c.startWithToken(era, "token", tt.tool, args)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/mcp/delivery"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/resource"
 	"asyncrepl/jobs"
@@ -90,7 +90,7 @@ func (c *conn) resourceError(uri string, err error) error {
 	return &jsonrpc.Error{
 		Code:    jsonrpc.CodeInvalidParams,
 		Message: c.refusal(err).String(),
-		Data:    json.RawMessage(marshal(map[string]string{"uri": uri})),
+		Data:    rawjson.Of(map[string]string{"uri": uri}),
 	}
 }
 
@@ -125,13 +125,4 @@ func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 		res.Resources = append(res.Resources, r)
 	}
 	return res, nil
-}
-
-// marshal encodes a value that can always be encoded.
-func marshal(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -23,8 +23,6 @@ const (
 	readParts = 64
 )
 
-func outputURI(id string) string { return report.JobURI(id) + "/output" }
-
 // A part is one content of a resource as a client decodes it.
 type part struct {
 	URI, MIMEType string
@@ -80,7 +78,7 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 	t.Helper()
 	streams = map[string]string{}
 	for cursor := int64(0); ; {
-		parts := c.resource(fmt.Sprintf("%s?cursor=%d&view=%s", outputURI(id), cursor, view))
+		parts := c.resource(fmt.Sprintf("%s?cursor=%d&view=%s", report.OutputURI(id), cursor, view))
 		size := 0
 		for _, p := range parts {
 			s := p.data(t)
@@ -150,7 +148,7 @@ func TestOutputResourceIsReadInPieces(t *testing.T) {
 		}
 	}
 	kinds := map[string]bool{}
-	for _, p := range c.resource(outputURI(w.job(c.call("execute_command_async", given{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
+	for _, p := range c.resource(report.OutputURI(w.job(c.call("execute_command_async", given{"command": code(`out "\xff"`, `err "ok"`)})).ID()) + "?view=raw") {
 		kinds[fmt.Sprintf("%s %s %t", p.stretch().Stream, p.MIMEType, p.Blob != nil)] = true
 	}
 	if !kinds["stdout application/octet-stream true"] || !kinds["stderr text/plain false"] {
@@ -165,19 +163,19 @@ func TestOutputResourceOfARunningJobEndsBetweenCharacters(t *testing.T) {
 	id := field(c.call("execute_python", given{"code": code(`out "one\ncaf\xc3"`, "gate go", `out "\xa9\n"`), "wait_seconds": 0}), "Job ID")
 	jobstest.Prints(t, w.job("Job ID: "+id+"\n"), "caf\xc3")
 	for _, view := range []string{"text", "raw"} {
-		p := c.resource(outputURI(id) + "?view=" + view)[0]
+		p := c.resource(report.OutputURI(id) + "?view=" + view)[0]
 		if st := p.stretch(); *p.Text != "one\ncaf" || st.Next != 7 || st.End != 8 || st.More || st.Status != "running" {
 			t.Errorf("%s: %q, %+v", view, *p.Text, st)
 		}
 	}
 	w.open("go")
 	jobstest.End(t, w.job("Job ID: "+id+"\n"))
-	p := c.resource(outputURI(id) + "?cursor=7")[0]
+	p := c.resource(report.OutputURI(id) + "?cursor=7")[0]
 	if st := p.stretch(); *p.Text != "é\n" || st.Next != 10 || st.More || st.Status != "completed" {
 		t.Errorf("%q, %+v", *p.Text, st)
 	}
 	r := c.jobRecord(id)
-	if r.Output.Cursor != 10 || r.Output.Kept != 10 || r.Output.URI != outputURI(id) {
+	if r.Output.Cursor != 10 || r.Output.Kept != 10 || r.Output.URI != report.OutputURI(id) {
 		t.Errorf("%+v", r.Output)
 	}
 }
@@ -193,7 +191,7 @@ func TestOutputResourceCountsDroppedBytes(t *testing.T) {
 	stat := w.job("Job ID: " + id + "\n").Log().Stat()
 	got, dropped := int64(0), int64(0)
 	for cursor := int64(0); ; {
-		p := c.resource(fmt.Sprintf("%s?cursor=%d&view=raw", outputURI(id), cursor))[0]
+		p := c.resource(fmt.Sprintf("%s?cursor=%d&view=raw", report.OutputURI(id), cursor))[0]
 		st := p.stretch()
 		got += int64(len(*p.Text))
 		dropped += st.Dropped
@@ -237,7 +235,7 @@ func TestResourceMistakesSayHowToFixThem(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", uri, m.Error, want)
 		}
 	}
-	for _, uri := range []string{report.JobURI(id), outputURI(id)} {
+	for _, uri := range []string{report.JobURI(id), report.OutputURI(id)} {
 		if m := other.request("resources/read", map[string]any{"uri": uri}); m.Error == nil || m.Error.Message != "No such job: "+id+"\nThere are no jobs yet." {
 			t.Errorf("in another server %s: %+v, %s", uri, m.Error, m.Result)
 		}

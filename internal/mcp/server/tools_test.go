@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/delivery"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/test/readmetest"
 )
@@ -142,7 +143,7 @@ func TestBlocksFollowTheText(t *testing.T) {
 	res, _ := newConn(w.config, engine.Scope{}).unread.Result(t.Context(), delivery.TicketOf(nil), r, false)
 	const want = `{"content":[{"type":"text","text":"a figure"},{"type":"image","mimeType":"image/png","data":"b25l"},` +
 		`{"type":"image","mimeType":"image/svg+xml","data":"dHdv"}]}`
-	if got := string(marshal(res)); got != want {
+	if got := string(rawjson.Of(res)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

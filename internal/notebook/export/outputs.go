@@ -7,6 +7,7 @@ import (
 
 	"asyncrepl/internal/notebook"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -49,7 +50,7 @@ func (r *reading) all() []notebook.Output {
 	}
 	switch {
 	case r.room.outputs <= 0:
-		r.outputs = append(r.outputs, note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, outputURI(r.job.ID())))
+		r.outputs = append(r.outputs, note("the output of this job is left out: the notebook has %d MiB of output; %s has it", maxOutputs>>20, report.OutputURI(r.job.ID())))
 	case end-begin <= maxText:
 		r.read(begin, end)
 	default:
@@ -118,7 +119,7 @@ func (r *reading) skip(from, to int64) {
 		r.answers = r.answers[1:]
 	}
 	r.outputs = append(r.outputs, note("%s of output are left out; %s has what is kept of them",
-		view.CountOf(to-from, "byte"), outputURI(r.job.ID())))
+		view.CountOf(to-from, "byte"), report.OutputURI(r.job.ID())))
 }
 
 // span adds a span of the log, the first byte of which is at the cursor at.
@@ -196,8 +197,6 @@ func (r *reading) picture(d jobs.Display) notebook.Output {
 func note(format string, a ...any) notebook.Output {
 	return notebook.Output{Stream: "stderr", Text: "[" + fmt.Sprintf(format, a...) + "]\n"}
 }
-
-func outputURI(job string) string { return "job://" + job + "/output" }
 
 // traceback begins the report of an exception. Reports of chained exceptions follow one another:
 // https://docs.python.org/3/tutorial/errors.html#exception-chaining

@@ -10,13 +10,8 @@ import (
 	"asyncrepl/internal/text/lines"
 )
 
-const (
-	// minRest is the least time between two scans.
-	minRest = 10 * time.Millisecond
-	// overlap is how many bytes of a very long line's last piece are searched again with the next.
-	// Without it, a match across the cut between two pieces would be missed.
-	overlap = 64 << 10
-)
+// minRest is the least time between two scans.
+const minRest = 10 * time.Millisecond
 
 // A match is a line that matches an expression.
 type match struct {
@@ -131,7 +126,7 @@ func (f *follower) block(b lines.Block) {
 		if !b.Begun || start > 0 {
 			s.pieceAt = b.Cursor(start)
 		}
-		s.piece = append(s.piece[:0], b.Text[max(start, end-overlap):end]...)
+		s.piece = append(s.piece[:0], b.Text[max(start, end-lines.Overlap):end]...)
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"asyncrepl/internal/output"
 	"asyncrepl/internal/reply/report"
-	"asyncrepl/internal/text/view"
 )
 
 // Describe says in one line why a wait is over.
@@ -93,7 +91,7 @@ func (c *Conditions) Add(r *report.Reply, o Outcome) {
 		}
 	}
 	if len(o.dropped) > 0 {
-		r.Line("Note", "output that can't be read any more was not looked at: "+ranges(o.dropped))
+		r.Line("Note", "output that can't be read any more was not looked at: "+report.Ranges(o.dropped))
 	}
 	if o.record.Asks() || o.event == ended || o.record.Status.Final() && o.next >= o.record.Output.End {
 		return // the job needs another call, or has printed nothing else
@@ -114,15 +112,4 @@ func (o *Outcome) Line() string {
 		return ""
 	}
 	return fmt.Sprintf("%s %d: %s", o.match.section, o.match.at, o.match.text)
-}
-
-// ranges names parts of a log.
-func ranges(list []output.Range) string {
-	var size int64
-	var cursors []string
-	for _, g := range list {
-		size += g.To - g.From
-		cursors = append(cursors, fmt.Sprintf("%d..%d", g.From, g.To))
-	}
-	return view.CountOf(size, "byte") + " (cursor " + strings.Join(cursors, ", ") + ")"
 }

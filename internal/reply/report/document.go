@@ -143,8 +143,8 @@ type documentUsage struct {
 // JobURI returns the URI of the document about a job.
 func JobURI(id string) string { return "job://" + id }
 
-// outputURI returns the URI of a job's output.
-func outputURI(id string) string { return JobURI(id) + "/output" }
+// OutputURI returns the URI of a job's output.
+func OutputURI(id string) string { return JobURI(id) + "/output" }
 
 // Document returns the document about a job that has shown these displays. It asks live while the
 // job runs. log is the job's output; nil if the job has no output.
@@ -156,7 +156,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 		Created: instant(record.Created), Started: instant(record.Started), Ended: instant(record.Ended), LastOutput: instant(record.Output.Last),
 		Timeout: record.Timeout.Seconds(), Progress: progressBar(record, log, rp.time()),
 		Output: documentOutput{
-			URI: outputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
+			URI: OutputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
 	}
 	for _, l := range record.Listening {

@@ -273,16 +273,13 @@ func joined(s view.Section, mark bool, missing, errors string) string {
 	return text + errors + s.Tail
 }
 
-// lineBytes is how many bytes of a line are read before the cursor at which a reply begins.
-const lineBytes = 4 << 10
-
 // begun returns s with the beginning of its first line, if a program draws over that. What stands
 // before the cursor first was replaced.
 func begun(log output.Reader, s view.Stretch, first int64) view.Stretch {
 	if s.Cursor <= first || len(s.Spans) == 0 {
 		return s
 	}
-	return s.After(read(log, max(first, s.Cursor-lineBytes), s.Cursor))
+	return s.After(read(log, max(first, s.Cursor-view.LineBytes), s.Cursor))
 }
 
 // read returns the bytes from..to of the log, without those that are lost while it reads.

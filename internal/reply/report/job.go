@@ -151,15 +151,15 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 		r.Line("Late output", view.CountOf(x.late, "byte"))
 	}
 	if x.cleared.To > x.cleared.From {
-		r.Line("Cleared", ranges([]output.Range{x.cleared})+": the job has replaced them; view=raw shows them")
+		r.Line("Cleared", Ranges([]output.Range{x.cleared})+": the job has replaced them; view=raw shows them")
 	}
 	if len(x.omitted) > 0 {
-		r.Line("Omitted", ranges(x.omitted))
+		r.Line("Omitted", Ranges(x.omitted))
 	}
 	if x.errors > 0 || len(x.unsearched) > 0 {
 		first := view.CountOf(int64(x.errors), "line") + " of what is omitted"
 		if len(x.unsearched) > 0 {
-			first += "; not searched: " + ranges(x.unsearched)
+			first += "; not searched: " + Ranges(x.unsearched)
 		}
 		r.Line("First errors", first)
 	}
@@ -181,8 +181,8 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 	return r, pictures
 }
 
-// ranges counts the bytes of some ranges and lists the ranges.
-func ranges(list []output.Range) string {
+// Ranges counts the bytes of some ranges and lists the ranges.
+func Ranges(list []output.Range) string {
 	var n int64
 	var cursors []string
 	for _, o := range list {

@@ -85,14 +85,11 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 	return parts
 }
 
-// lineBytes is how many bytes of a line are read before the cursor at which a read begins.
-const lineBytes = 4 << 10
-
 // byStream returns the text of each stream, in the order in which the streams begin. A bar that a
 // stream begins in is complete, in its last state. What stands before the cursor first was replaced.
 func byStream(log output.Reader, w view.Stretch, first int64) []view.Span {
 	before := map[int][]byte{}
-	if from := max(first, w.Cursor-lineBytes); from < w.Cursor {
+	if from := max(first, w.Cursor-view.LineBytes); from < w.Cursor {
 		if chunk := log.Read(from, int(w.Cursor-from)); chunk.Dropped == 0 {
 			for _, s := range chunk.Spans {
 				before[int(s.Stream)] = append(before[int(s.Stream)], s.Data...)

@@ -46,7 +46,6 @@ type Result struct {
 const (
 	lineMax    = 300      // characters of a line of a result
 	farBytes   = 4 << 10  // a match further into its line has a cursor shortly before the match
-	overlap    = 64 << 10 // bytes of a long line's last piece searched again with the next, for matches across the cut
 	checkBytes = 64 << 10 // bytes that the expression reads between two checks of the context
 )
 
@@ -254,7 +253,7 @@ func (s *seeker) remember(a *around, b lines.Block) {
 	a.before = s.before(b, len(b.Text))
 	if a.piece = a.piece[:0]; b.Open && !a.matched {
 		start, end, _ := b.Bounds(len(b.Text) - 1)
-		a.piece, a.pieceAt = append(a.piece, b.Text[max(start, end-overlap):end]...), b.Cursor(end-1)
+		a.piece, a.pieceAt = append(a.piece, b.Text[max(start, end-lines.Overlap):end]...), b.Cursor(end-1)
 	}
 	a.matched = false
 }

@@ -52,6 +52,10 @@ func (s Section) String() string { return [...]string{"stdout", "stderr", "resul
 // readBytes is how many bytes one Read takes. More don't make it faster.
 const readBytes = 512 << 10
 
+// Overlap is how many bytes at the end of an open block should be searched again with the next one:
+// a match can go across the cut between two pieces of a very long line.
+const Overlap = 64 << 10
+
 // A Block is the text of consecutive lines of one section.
 type Block struct {
 	Section Section

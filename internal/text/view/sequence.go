@@ -71,6 +71,10 @@ func partialRune(b []byte) int {
 	return 0
 }
 
+// LineBytes is how many bytes before a cursor are enough to find the beginning of the line that goes
+// on there, for [Begun] and [Stretch.After].
+const LineBytes = 4 << 10
+
 // Begun returns the end of before that begins the first line of data, if a program draws over that
 // line; else it returns nil.
 func Begun(before, data []byte) []byte {
