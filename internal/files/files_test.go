@@ -236,6 +236,8 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 		"broken, new":          {"new", Write{Content: brokenReader{broken}, Limit: 100}, broken},
 		"broken, old":          {"file", Write{Content: brokenReader{broken}, Limit: 100}, broken},
 		"broken, directories":  {"a/b/c", Write{Content: brokenReader{broken}, Limit: 100}, broken},
+		"a name too long":      {"a/b/" + strings.Repeat("x", 300), Write{Content: strings.NewReader("x"), Limit: 4}, ErrName},
+		"too long a directory": {"a/" + strings.Repeat("x", 300) + "/c", Write{Content: strings.NewReader("x"), Limit: 4}, ErrName},
 		"too large":            {"new", Write{Content: strings.NewReader("12345"), Limit: 4}, ErrTooLarge},
 		"a file there already": {"file", Write{Content: strings.NewReader("x"), Limit: 4, Check: Fresh}, fs.ErrExist},
 	} {

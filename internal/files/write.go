@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -140,7 +141,7 @@ func fill(f *os.File, w Write, old fs.FileInfo) error {
 }
 
 // commit checks the old file again and moves the new one to its place.
-func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write) (Written, error) {
+func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write) (_ Written, err error) {
 	d.commits.Lock()
 	defer d.commits.Unlock()
 	old, err := current(root, name, w)
@@ -148,7 +149,16 @@ func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write)
 		return Written{}, err
 	}
 	if old == nil {
-		if err := root.MkdirAll(parent(name), 0o777); err != nil {
+		var made []string
+		made, err = makeDirs(root, parent(name))
+		defer func() {
+			if err != nil {
+				for _, dir := range slices.Backward(made) {
+					root.Remove(dir) // unless another program has put something there
+				}
+			}
+		}()
+		if err != nil {
 			return Written{}, err
 		}
 		// Another program can make the file at this moment. A link, unlike a rename, replaces
@@ -161,6 +171,24 @@ func (d *Dir) commit(root *os.Root, temporary, name string, f *os.File, w Write)
 		}
 	}
 	return written(f, old != nil, root.Rename(temporary, name))
+}
+
+// makeDirs makes a directory and the directories above it that do not exist, and returns those that
+// it has made, from the top. The last step makes the target of a link, too.
+func makeDirs(root *os.Root, dir string) (made []string, err error) {
+	var missing []string
+	for up := dir; up != "./"; up = parent(missing[len(missing)-1]) {
+		if _, err := root.Stat(up); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, strings.TrimRight(up, "/"))
+	}
+	for _, name := range slices.Backward(missing) {
+		if root.Mkdir(name, 0o777) == nil {
+			made = append(made, name)
+		}
+	}
+	return made, root.MkdirAll(dir, 0o777)
 }
 
 // written describes the new file f, unless the last step failed.
