@@ -55,6 +55,9 @@ const (
 	NoModule    Cause = "no module"    // the module Receipt.Subject is not installed
 	NoPython    Cause = "no python"    // the line Receipt.Subject is a command of IPython
 	OtherPip    Cause = "other pip"    // a pip of another Python than the sessions' refused to run
+
+	OpenQuestion Cause = "open question" // the job before it in the session waits for an answer
+	NoQuestions  Cause = "no questions"  // it asked for input, and a job of its kind gets none
 )
 
 // A NameChange is a change of the set of names that a session's variables have. New and Gone hold

@@ -43,6 +43,13 @@ func (s *Session) busy() *BusyError {
 	return &BusyError{Session: s.name, Job: job, Waits: job != "" && s.turn.port.Waits(), Doing: cmp.Or(s.doing(), "a question")}
 }
 
+// A DeletedError says that a session was deleted while its branch waited for its turn.
+type DeletedError struct{ Session string }
+
+func (e *DeletedError) Error() string {
+	return "session " + e.Session + " was deleted while its branch waited for it, and its variables are lost"
+}
+
 // errNoPython refuses to branch a session that has nothing to continue with.
 var errNoPython = errors.New("it runs no Python yet; run a job in it first")
 
@@ -114,7 +121,7 @@ func (s *Session) noTurn(ctx context.Context, err error) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return fmt.Errorf("session %s was deleted while its branch waited for it, and its variables are lost; make the session without from_session", s.name)
+		return &DeletedError{s.name}
 	case ctx.Err() != nil:
 		return s.busy()
 	}

@@ -133,7 +133,7 @@ func TestCheckpointsAreDropped(t *testing.T) {
 		}
 	}
 	b.noRestartFrom(jobIDs[0], "the checkpoint of job "+jobIDs[0]+" is gone: it was dropped for a newer one, of which 5 are kept; there are those of "+
-		strings.Join(jobIDs[1:], ", ")+"; execute_python with from_job and rerun=true makes its state again")
+		strings.Join(jobIDs[1:], ", "))
 	b.noRestartFrom("J1", "session default has no checkpoint of job J1; there are those of "+jobIDs[1])
 	_, _, err := b.s.BranchAfter(t.Context(), jobIDs[0], "twig", b.cfg)
 	says(t, err, "is not kept: the checkpoint of job "+jobIDs[0]+" is gone: it was dropped")
@@ -152,7 +152,7 @@ func TestCheckpointsAreDropped(t *testing.T) {
 	for _, pid := range kept {
 		processtest.Gone(t, pid)
 	}
-	b.noRestartFrom("latest", "the checkpoint of job "+jobIDs[5]+" is gone: it was dropped with its session; execute_python with")
+	b.noRestartFrom("latest", "the checkpoint of job "+jobIDs[5]+" is gone: it was dropped with its session")
 }
 
 // A checkpoint whose process has died is not listed, the latest is the newest that lives, and a
@@ -175,7 +175,7 @@ func TestCheckpointThatDied(t *testing.T) {
 	pids := branchesNoted(t, path)
 	died(pids[1], 1)
 	gone := "the checkpoint of job " + second.ID + " is gone: its process was killed by SIGKILL"
-	b.noRestartFrom(second.ID, gone+"; there are those of "+first.ID+"; execute_python with from_job and rerun=true makes its state again")
+	b.noRestartFrom(second.ID, gone+"; there are those of "+first.ID)
 	_, _, err := b.s.BranchAfter(t.Context(), second.ID, "twig", b.cfg)
 	if want := pyrepl.ErrNotKept.Error() + ": " + gone; err == nil || err.Error() != want || !errors.Is(err, pyrepl.ErrNotKept) {
 		t.Errorf("%v, want %s", err, want)
@@ -197,7 +197,7 @@ func TestCheckpointThatDied(t *testing.T) {
 	processtest.Gone(t, pid)
 	b.refuses("between jobs, and its variables are lost; run again what made them, or restart the session from a checkpoint")
 	died(pids[0], 0)
-	b.noRestartFrom("latest", gone+"; execute_python with from_job")
+	b.noRestartFrom("latest", gone)
 }
 
 // A checkpoint that a signal has stopped is refused for that reason, and its session works on.
@@ -222,7 +222,7 @@ func TestCheckpointNotKept(t *testing.T) {
 	inFull(t)
 	t.Parallel()
 	b := newBench(t)
-	b.noRestartFrom("latest", "session default has no checkpoint: run a job with checkpoint=true first")
+	b.noRestartFrom("latest", "session default has no checkpoint")
 	record := b.keep("import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='holder'); t.start()")
 	if got := record.Receipt.Checkpoint; record.Status != jobs.Completed || !strings.HasPrefix(got, "not kept: a thread runs") || !strings.Contains(got, "holder") {
 		t.Errorf("%s, checkpoint %q", record.Receipt.Text(), got)

@@ -115,7 +115,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		// The caller of a request expects no question, and a job that waits for an answer would hold
 		// the session.
 		out = jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Raised, By: jobs.Program, State: out.Receipt.State,
-			Detail: "it asked for input, which only execute_python can give"}}
+			Detail: "it asked for input", Cause: jobs.NoQuestions}}
 	}
 	if again && r.untouched && ctx.Err() == nil && e.replay == nil {
 		return e.attempt(ctx, p, false) // the session sees the dead worker, and a note says so

@@ -21,7 +21,11 @@ func notRun(ctx context.Context, err error) jobs.Outcome {
 	if stopped && (!dropped || st.By == jobs.Shutdown) { // a shutdown stops all jobs before any loses its variables
 		return runner.NotRun(ctx)
 	}
-	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}}
+	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}
+	if busy, ok := errors.AsType[*busyError](err); ok && busy.Waits {
+		rec.Cause = jobs.OpenQuestion
+	}
+	return jobs.Outcome{Receipt: rec}
 }
 
 // notStarted returns the outcome of a job for which no worker could be started, because of err.

@@ -23,7 +23,7 @@ type busyError struct{ *BusyError }
 
 func (e *busyError) Error() string {
 	if e.Waits {
-		return e.BusyError.Error() + ": answer it with send_python_input, or cancel_job"
+		return e.BusyError.Error()
 	}
 	return e.BusyError.Error() + "; ask again later"
 }

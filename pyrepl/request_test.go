@@ -53,8 +53,10 @@ func TestRequestWhoseTurnDoesNotComeIsWithdrawn(t *testing.T) {
 	jobstest.Asks(t, busy)
 	later := b.start("line")
 	set := pyrepl.Request{Do: "set", Name: "x", Value: "1"}
-	jobstest.EndsAs(t, b.ask(set, "", 0),
-		"failed (not run: session default is busy with job "+busy.ID()+", which waits for input: answer it with send_python_input, or cancel_job)")
+	record := jobstest.End(t, b.ask(set, "", 0))
+	if want := "failed (not run: session default is busy with job " + busy.ID() + ", which waits for input)"; record.Receipt.Text() != want || record.Receipt.Cause != jobs.OpenQuestion {
+		t.Errorf("status %q, want %q", record.Receipt.Text(), want)
+	}
 	jobstest.Send(t, busy, jobs.Input{Text: "said"})
 	if got := jobstest.End(t, later).Result; got != "'said'" {
 		t.Errorf("the job behind has %q", got)
@@ -88,9 +90,9 @@ func TestRequestsGetNoInput(t *testing.T) {
 	b := newBench(t)
 	b.want("class Asks:\n    def __repr__(self): return input('which? ')\nimport subprocess", "completed")
 	for _, code := range []string{"input()", "Asks()", "__import__('sys').stdin.readline()", "subprocess.run('read x </dev/tty', shell=True)"} {
-		status, _ := b.request(pyrepl.Request{Do: "get"}, code)
-		if status != "failed (it asked for input, which only execute_python can give)" {
-			t.Errorf("%s: %s", code, status)
+		rec := jobstest.End(t, b.ask(pyrepl.Request{Do: "get"}, code, jobstest.Patience)).Receipt
+		if rec.Text() != "failed (it asked for input)" || rec.Cause != jobs.NoQuestions {
+			t.Errorf("%s: %s, cause %q", code, rec.Text(), rec.Cause)
 		}
 	}
 	b.want("1", "completed")

@@ -12,12 +12,16 @@ import (
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/pyrepl"
+	"asyncrepl/pyrepl/checkpoint"
 )
 
 // Aliases, so that front ends need not import pyrepl.
 type (
 	Shared    = pyrepl.Shared    // what a branch has in common with its parent
 	BusyError = pyrepl.BusyError // a session was not idle in time
+
+	DeletedError           = pyrepl.DeletedError     // a session was deleted before it could be branched
+	MissingCheckpointError = checkpoint.MissingError // a session has no such checkpoint
 )
 
 // errShutdown refuses branches and tenants once the engine or the server closes.

@@ -122,8 +122,10 @@ func (s *Set[S]) Drop(owner any) {
 
 // A MissingError says that a session has no such checkpoint, and names those that it has.
 type MissingError struct {
-	Gone *Gone // the checkpoint that was there; nil: the set remembers none
-	text string
+	Gone  *Gone  // the checkpoint that was there; nil: the set remembers none
+	Other string // the session that the checkpoint is one of; empty: none
+	None  bool   // the session has no checkpoint, and the set remembers none that was asked for
+	text  string
 }
 
 func (e *MissingError) Error() string { return e.text }
@@ -154,8 +156,7 @@ func (s *Set[S]) Find(owner any, session, job string) (p Point[S], newer *Gone, 
 func (s *Set[S]) missing(owner any, session, job string, g *Gone) error {
 	for _, p := range s.list {
 		if p.Job == job {
-			return &MissingError{text: "the checkpoint of job " + job + " is one of session " + p.Session +
-				", not of " + session + "; execute_python with from_job continues from it in a new session"}
+			return &MissingError{Other: p.Session, text: "the checkpoint of job " + job + " is one of session " + p.Session + ", not of " + session}
 		}
 	}
 	text, there := "session "+session+" has no checkpoint", s.jobs(owner)
@@ -163,17 +164,14 @@ func (s *Set[S]) missing(owner any, session, job string, g *Gone) error {
 	case g != nil:
 		text = g.String()
 	case len(there) == 0:
-		text += ": run a job with checkpoint=true first"
+		return &MissingError{None: true, text: text}
 	default:
 		text += " of job " + job
 	}
 	if len(there) > 0 {
 		text += "; there are those of " + strings.Join(there, ", ")
 	}
-	if g != nil {
-		text += "; execute_python with from_job and rerun=true makes its state again"
-	}
-	return &MissingError{g, text}
+	return &MissingError{Gone: g, text: text}
 }
 
 // use drops the checkpoints whose process has ended and then calls f with mu held.

@@ -55,7 +55,7 @@ func (k *kept) finds(t *testing.T, owner any, job, want, newer string) {
 func TestNewestAreKept(t *testing.T) {
 	k := newKept()
 	one, other := new(int), new(string)
-	k.finds(t, one, "latest", "session s has no checkpoint: run a job with checkpoint=true first", "")
+	k.finds(t, one, "latest", "session s has no checkpoint", "")
 	if k.Has(one) || k.Dropped(one) != "" {
 		t.Error("a session has checkpoints before its first")
 	}
@@ -69,14 +69,14 @@ func TestNewestAreKept(t *testing.T) {
 		t.Errorf("dropped: %q, %+v; want %q", got, k.states["J0"], gone)
 	}
 	k.finds(t, one, "latest", "J4", "")
-	k.finds(t, one, "J0", gone+"; there are those of J1, J2, J3, J4; execute_python with from_job", "")
-	k.finds(t, one, "J5", "the checkpoint of job J5 is one of session t, not of s; execute_python with from_job continues", "")
+	k.finds(t, one, "J0", gone+"; there are those of J1, J2, J3, J4", "")
+	k.finds(t, one, "J5", "the checkpoint of job J5 is one of session t, not of s", "")
 	k.finds(t, one, "J9", "session s has no checkpoint of job J9; there are those of J1, J2, J3, J4", "")
 	if got, want := k.Dropped(one), "checkpoints dropped: J1, J2, J3, J4"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	k.Drop(one)
-	k.finds(t, one, "latest", "the checkpoint of job J4 is gone: it was dropped with its session; execute_python with", "")
+	k.finds(t, one, "latest", "the checkpoint of job J4 is gone: it was dropped with its session", "")
 	if list := k.List(); len(list) != 1 || list[0].Job != "J5" || k.Has(one) || !k.Has(other) {
 		t.Errorf("left are %+v", list)
 	}
@@ -94,7 +94,7 @@ func TestEndedAreGone(t *testing.T) {
 	const gone = "the checkpoint of job J2 is gone: its process was killed"
 	k.finds(t, owner, "latest", "J0", gone)
 	k.finds(t, owner, "J0", "J0", "")
-	k.finds(t, owner, "J2", gone+"; there are those of J0; execute_python", "")
+	k.finds(t, owner, "J2", gone+"; there are those of J0", "")
 	if !k.states["J1"].closed || len(k.List()) != 1 {
 		t.Errorf("%+v is not closed; %+v", k.states["J1"], k.List())
 	}

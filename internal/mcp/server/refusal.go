@@ -51,6 +51,9 @@ func ofSession(err error, offersSessions bool) string {
 		no     *engine.NoSessionError
 		exists *engine.SessionExistsError
 		many   *engine.TooManySessionsError
+
+		deleted *engine.DeletedError
+		missing *engine.MissingCheckpointError
 	)
 	switch {
 	case errors.As(err, &busy):
@@ -73,6 +76,23 @@ func ofSession(err error, offersSessions bool) string {
 			text += "\nIdle longest: " + many.Idle.String()
 		}
 		return text
+	case errors.As(err, &deleted):
+		return capitalized(err.Error()) + "; make the session without from_session"
+	case errors.As(err, &missing):
+		return capitalized(err.Error()) + checkpointRemedy(missing)
+	}
+	return ""
+}
+
+// checkpointRemedy ends the text about a checkpoint that is missing.
+func checkpointRemedy(missing *engine.MissingCheckpointError) string {
+	switch {
+	case missing.Other != "":
+		return "; execute_python with from_job continues from it in a new session"
+	case missing.None:
+		return ": run a job with checkpoint=true first"
+	case missing.Gone != nil:
+		return "; execute_python with from_job and rerun=true makes its state again"
 	}
 	return ""
 }

@@ -43,12 +43,14 @@ func TestReceiptOfAJobThatEndedInItsOwnWaySaysWhoAskedForTheEnd(t *testing.T) {
 	}
 }
 
-func TestStatusNamesTheRemedyForAJobThatCouldNotStart(t *testing.T) {
+func TestStatusNamesTheRemedyForTheCause(t *testing.T) {
 	for cause, want := range map[jobs.Cause]string{
-		"":               "failed (could not start: why)",
-		"unknown":        "failed (could not start: why)",
-		jobs.NoTerminal:  "failed (could not start: why: a command that needs no terminal runs with tty=false)",
-		jobs.NoDirectory: "failed (could not start: why: make it, or name another in cwd)",
+		"":                "failed (could not start: why)",
+		"unknown":         "failed (could not start: why)",
+		jobs.NoTerminal:   "failed (could not start: why: a command that needs no terminal runs with tty=false)",
+		jobs.NoDirectory:  "failed (could not start: why: make it, or name another in cwd)",
+		jobs.OpenQuestion: "failed (could not start: why: answer it with send_python_input, or cancel_job)",
+		jobs.NoQuestions:  "failed (could not start: why, which only execute_python can give)",
 	} {
 		record := jobs.Record{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: "why", Cause: cause}}
 		if got := StatusText(record); got != want {

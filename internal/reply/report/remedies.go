@@ -21,10 +21,13 @@ var errorRemedies = []struct {
 	{tty.ErrEcho, "wait until the job asks with Waiting: secret"},
 }
 
-// causeRemedies say how to start a job that could not start.
+// causeRemedies end the detail of a receipt: they say how to avoid what kept the job from starting
+// or from getting input.
 var causeRemedies = map[jobs.Cause]string{
-	jobs.NoTerminal:  "a command that needs no terminal runs with tty=false",
-	jobs.NoDirectory: "make it, or name another in cwd",
+	jobs.NoTerminal:   ": a command that needs no terminal runs with tty=false",
+	jobs.NoDirectory:  ": make it, or name another in cwd",
+	jobs.OpenQuestion: ": answer it with send_python_input, or cancel_job",
+	jobs.NoQuestions:  ", which only execute_python can give",
 }
 
 // WithRemedy returns the text of an error and how to avoid it, if that is known.
@@ -41,8 +44,6 @@ func WithRemedy(err error) string {
 // ReceiptWithRemedy returns the receipt with the remedy for its cause, if there is one, in its
 // detail.
 func ReceiptWithRemedy(rec jobs.Receipt) jobs.Receipt {
-	if s := causeRemedies[rec.Cause]; s != "" {
-		rec.Detail += ": " + s
-	}
+	rec.Detail += causeRemedies[rec.Cause]
 	return rec
 }
