@@ -3,8 +3,8 @@ package pystack
 import "slices"
 
 const (
-	deep   = 4096 // frames of a chain
-	others = 64   // interpreters, or threads, that are newer than the main one
+	deep   = 4096 // the most frames of a chain
+	others = 64   // the most interpreters and the most threads that are searched for the main one
 
 	// Frames with the owner fromC or a higher one belong to C code of the interpreter. There is no
 	// owner above ownerMax.
@@ -14,29 +14,29 @@ const (
 	tags = 7
 )
 
-// A link is a frame as it lies in memory.
+// A link is a frame as it is in memory.
 type link struct {
-	frame, code uint64
+	frame, code uint64 // the addresses of the frame and of its code object
 	at          uint64 // the address of its instruction, or before 3.11 its number
-	state       int    // see atWork
-	calls       bool   // it has called the next inner frame itself, and not by way of C code
+	state       int    // the field that atWork checks; its meaning depends on the version
+	calls       bool   // the frame has called the next inner frame without C code in between
 }
 
 // A chain is the Python frames of a thread, innermost first.
 type chain struct {
 	links []link
-	cut   bool // there are more
+	cut   bool // the thread has more frames
 }
 
-// equal reports whether two readings are of the same stack. The innermost frame may have gone on to
-// another instruction in between; the others stand at a call.
+// equal reports whether two readings show the same stack. Only the innermost frame can have reached
+// another instruction in between: the others are at a call.
 func (c chain) equal(d chain) bool {
 	return c.cut == d.cut && len(c.links) == len(d.links) && len(c.links) > 0 &&
 		c.links[0].frame == d.links[0].frame && c.links[0].code == d.links[0].code &&
 		slices.Equal(c.links[1:], d.links[1:])
 }
 
-// circular reports whether a frame comes twice, which is never so in a stack.
+// circular reports whether a frame occurs twice, which is impossible in a real stack.
 func (c chain) circular() bool {
 	seen := make(map[uint64]bool, len(c.links))
 	for _, k := range c.links {
@@ -56,7 +56,7 @@ func (t *Target) chain(v *view) (chain, error) {
 	}
 	l := &t.layout
 	c := chain{links: make([]link, 0, 32), cut: true}
-	direct := false // the last frame was called by the next one itself
+	direct := false // the next outer frame has called the last one directly
 	for range deep {
 		if frame == 0 {
 			c.cut = false
@@ -85,8 +85,8 @@ func (t *Target) chain(v *view) (chain, error) {
 	return c, nil
 }
 
-// atWork reports whether the frames of a chain say that they are at work, in the way of their
-// version. A frame that has been left lies there as before until the next call takes its place.
+// atWork reports whether all frames of a chain are marked as running, as their version marks them.
+// A frame that has returned stays in memory until the next call overwrites it.
 func (t *Target) atWork(c chain) bool {
 	for i, k := range c.links {
 		switch {
@@ -99,7 +99,7 @@ func (t *Target) atWork(c chain) bool {
 				return false
 			}
 		case t.layout.depth == 0:
-		// The depth of the stack of values is -1 in a frame that runs, or is in C code.
+		// The depth of the stack of values is -1 in a frame that runs or has called C code.
 		case i == 0 && k.state != -1 || k.calls && k.state < 0:
 			return false
 		}
@@ -107,10 +107,10 @@ func (t *Target) atWork(c chain) bool {
 	return true
 }
 
-// The states of a frame of 3.10 that is at work.
+// The states of a frame that runs, in 3.10.
 const executing, unwinding = 0, 2
 
-// link returns the link of a frame with the bytes b.
+// link returns the link of the frame at an address, whose bytes are b.
 func (t *Target) link(frame uint64, b []byte) link {
 	k := link{frame: frame, code: wordAt(b, t.layout.frameCode) &^ tags}
 	if t.layout.instructions == 0 {
@@ -127,14 +127,14 @@ func (t *Target) link(frame uint64, b []byte) link {
 	return k
 }
 
-// innermost returns the address of the innermost frame of the main thread, 0 if it has none.
+// innermost returns the address of the innermost frame of the main thread, or 0 if it has none.
 func (t *Target) innermost(v *view) (frame uint64, ok bool) {
 	l := &t.layout
 	interp, ok := v.word(t.runtime + uint64(l.interpreters))
 	if !ok {
 		return 0, false
 	}
-	for range others { // the main one is the oldest, and has the number 0
+	for range others { // the main interpreter is the oldest one, with the id 0
 		id, ok := v.word(interp + uint64(l.interpID))
 		if !ok {
 			return 0, false

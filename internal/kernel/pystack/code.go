@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// A code is what a look needs of a code object.
+// A code is the part of a code object (PyCodeObject) that a look needs.
 type code struct {
 	place Place
-	first int
-	lines []byte // the table of lines
-	start uint64 // the address of the first instruction; 0: frames have numbers
-	size  int    // of the instructions, in bytes, if start is known
-	minor int
+	first int    // co_firstlineno
+	lines []byte // the table of lines: co_lnotab in 3.9, co_linetable later
+	start uint64 // the address of the first instruction; 0 before 3.11: frames have a number
+	size  int    // the size of the instructions in bytes; 0 if start is 0
+	minor int    // the minor version of Python
 }
 
-// frame returns the frame of the code at an instruction; see link. Its line is unknown if the
-// instruction is none of the code.
+// frame returns the frame whose next instruction is at, see [link]. The line is unknown if the
+// instruction does not belong to this code.
 func (c *code) frame(at uint64) Frame {
 	f := Frame{Place: c.place}
 	n := int(int32(at)) // before 3.11
@@ -40,7 +40,7 @@ func (c *code) frame(at uint64) Frame {
 	return f
 }
 
-// code returns the code object at an address. known are those that were read before.
+// code reads the code object at an address, unless known has it already, and adds it to known.
 func (t *Target) code(v *view, addr uint64, known map[uint64]*code) (*code, error) {
 	if c := known[addr]; c != nil {
 		return c, nil
@@ -52,7 +52,7 @@ func (t *Target) code(v *view, addr uint64, known map[uint64]*code) (*code, erro
 	}
 	c := &code{first: int32At(b, l.firstLine), minor: l.minor}
 	if l.instructions != 0 {
-		n := wordAt(b, l.sizeAt) // of two bytes each
+		n := wordAt(b, l.sizeAt) // each instruction has two bytes
 		if n > bytesMax {
 			return nil, errTorn
 		}
@@ -82,14 +82,16 @@ func (t *Target) data(v *view, addr uint64) ([]byte, bool) {
 	return b, b != nil
 }
 
-// The bits of the state of a str, above its kind, which is the size of a character.
+// The bits of a str's state from layout.kindBit on. The lowest three are its kind: the size of a
+// character in bytes.
 const (
 	kindMask = 7
 	compact  = 1 << 3
 	ascii    = 1 << 4
 )
 
-// text returns a str. A longer one than charsMax is cut in front if tail is set, else behind.
+// text returns the content of a str, cut to charsMax characters. If tail is set, the last
+// characters are kept, and else the first.
 func (t *Target) text(v *view, addr uint64, tail bool) (string, bool) {
 	l := &t.layout
 	b := v.bytes(addr, l.stateAt+4)
@@ -129,7 +131,7 @@ func (t *Target) text(v *view, addr uint64, tail bool) (string, bool) {
 	return s, true
 }
 
-// decode returns characters of a size of 1, 2 or 4 bytes.
+// decode decodes characters of size bytes each: 1, 2 or 4.
 func decode(b []byte, size int) string {
 	var s strings.Builder
 	s.Grow(len(b) / size)

@@ -14,5 +14,5 @@
 //
 // Looks need Linux and the right to read the memory of a child, see [Available].
 //
-// Begin with [Open] and [Target.Look], then chain.go. The package knows processes and no job.
+// Begin with [NewTarget] and [Target.Look], then chain.go. The package knows processes and no job.
 package pystack

@@ -11,32 +11,31 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 )
 
-// What a look shows at most.
+// The limits of what a look returns.
 const (
-	Frames   = 256 // the innermost ones
-	charsMax = 200 // of a name
+	Frames   = 256 // the most frames; a deeper stack loses the outermost ones
+	charsMax = 200 // the most characters of a file name or a function name
 )
 
 // lookTime bounds the time of a look. One takes about 0.1 ms, but memory that was swapped out, or
 // that another program provides, can take any time.
 const lookTime = 2 * time.Second
 
-// Errors of one look that the next need not have.
+// Errors of one look. The next look can succeed.
 var (
 	ErrMoving   = errors.New("it moves too fast to be seen")
 	errGreenlet = errors.New("its thread runs on a stack of another kind, as greenlets do")
 	errSlow     = errors.New("its memory could not be read in time")
 )
 
-// An UnavailableError is the reason why no look at a target has succeeded, and most probably none
-// will.
+// An UnavailableError says why no look at a target has succeeded. Most probably none will.
 type UnavailableError struct{ Err error }
 
 func (e *UnavailableError) Error() string { return e.Err.Error() }
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// errUnproven means that no stack was ever read that begins with the program's frames.
+// errUnproven means that no stack that was read began with the program's frames.
 var errUnproven = errors.New("its frames are not where this version of Python has them")
 
 // A Place is a function in a file.
@@ -51,27 +50,32 @@ type Frame struct {
 
 // A Stack is the state of the main thread.
 type Stack struct {
-	Frames []Frame // outermost first, without those of the program itself
-	Outer  int     // further frames, outside of these
-	More   bool    // there are more than Outer
-	Awaits bool    // Frames are of the coroutine that waits for the event loop, which has the thread
+	Frames []Frame // outermost first, without the frames of the program itself
+	Outer  int     // the number of further frames, outside of Frames
+	More   bool    // there are more frames than Outer
+	Awaits bool    // the event loop has the thread, and Frames are of the coroutine that waits for it
 	Loop   bool    // the event loop has the thread, and no coroutine that waits for it can be read
-	Own    []Place // if there are no other frames: the program's, outermost first, without Bottom
-	Mark   uint64  // changes with the stack, even within a line
 
-	CPU      time.Duration // used by the thread until it was last stopped or interrupted
+	// Own has the frames of the program itself without Program.Bottom, outermost first. It is set
+	// only if there are no other frames.
+	Own []Place
+
+	// Mark is a hash of the stack and its instructions: it changes even if the line stays the same.
+	Mark uint64
+
+	CPU      time.Duration // the processor time of the thread up to its last stop or interrupt
 	Switches int           // how often the thread has left a processor; 0: unknown
-	Running  bool          // it has a processor, or waits for one
-	Stopped  bool          // a signal has stopped it
+	Running  bool          // the thread has a processor, or waits for one
+	Stopped  bool          // a signal has stopped the thread
 }
 
-// A Program is what an interpreter runs below the code that a look is for.
+// A Program describes the program that runs the code that a look is for.
 type Program struct {
-	Bottom []Place // its outermost functions, outermost first: the stack always begins with them
-	Own    string  // how the file names of its modules begin; their frames are left out
+	Bottom []Place // its outermost functions, outermost first: every stack begins with them
+	Own    string  // the beginning of its modules' file names; their frames are left out
 
-	// Loop is its function that has an event loop run a coroutine, and Coroutine the number of the
-	// variable there that has it.
+	// Loop is the function of the program that runs a coroutine in an event loop. Coroutine is the
+	// number of the local variable that holds this coroutine.
 	Loop      Place
 	Coroutine int
 }
@@ -85,15 +89,15 @@ type Target struct {
 	turn    chan struct{} // holds a token during a look
 
 	// Guarded by turn.
-	open    bool   // the interpreter was found, or err is set
-	err     error  // of every look; nil: none that is known
-	runtime uint64 // its address
+	open    bool   // the search for the interpreter has ended
+	err     error  // every look returns it; nil if looks are possible
+	runtime uint64 // the address of _PyRuntime
 	layout  layout
-	bottom  []uint64 // the code of Program.Bottom; nil: not found yet
+	bottom  []uint64 // the code objects of Program.Bottom; nil: not found yet
 }
 
-// NewTarget returns a target. The interpreter says that it is of a version, such as 3.12.1, and
-// runs program. It is searched for at the first look.
+// NewTarget returns a target for the process pid, an interpreter of a version such as 3.12.1 that
+// runs program. The first look searches for the interpreter in the memory of the process.
 func NewTarget(pid int, version string, program Program) *Target {
 	return &Target{pid: pid, version: version, program: program, mem: process(pid), turn: make(chan struct{}, 1)}
 }
@@ -111,7 +115,7 @@ func (t *Target) Look() (Stack, error) {
 	case <-limit.C:
 		return Stack{}, errSlow
 	}
-	done := make(chan result, 1) // so that a late result needs no reader
+	done := make(chan result, 1) // buffered: nothing reads a late result
 	go func() {                  // no owner after lookTime; ends when the kernel has read the memory
 		s, err := t.lookOnce()
 		<-t.turn
@@ -125,28 +129,27 @@ func (t *Target) Look() (Stack, error) {
 	}
 }
 
-// A stack counts if several readings in a row agree: more if the frames are objects of their own,
-// far from one another. Of a tight loop of calls many readings are torn, so a look reads often. A
-// reading takes one or two microseconds.
+// A stack counts if several readings in a row agree. Many readings of a tight loop of calls are
+// torn, so a look reads often. A reading takes one or two microseconds.
 const (
-	enough      = 4
-	enoughApart = 6
-	stuck       = 20 // of one with a frame that does not look at work
-	most        = 20 * enoughApart
-	foreignMax  = 5 // stacks of other frames than the program's
-	unknownMax  = 5 // stacks whose innermost line is unknown
+	enough      = 4                // readings that must agree
+	enoughApart = 6                // the same before 3.11, when each frame is a separate object
+	stuck       = 20               // the same if one of the frames seems not to run
+	most        = 20 * enoughApart // readings of one look
+	foreignMax  = 5                // stacks that begin with other frames than the program's
+	unknownMax  = 5                // stacks whose innermost line is unknown
 )
 
-// pause follows each reading that agrees with enough others but has a frame that does not look at
-// work. Readings can keep step with a loop and are then all torn in the same way: in 90 of 60,000
-// looks at a loop of exceptions 20 such readings agreed. The kernel lengthens each pause by another
-// time. With pauses no more than 11 agreed.
+// pause follows each reading that agrees with enough others but has a frame that seems not to run.
+// Without it, readings can keep step with a loop, and all are torn in the same way: in 90 of 60,000
+// looks at a loop of exceptions 20 such readings agreed. With pauses no more than 11 agreed,
+// because the kernel lengthens each pause by a different time.
 const pause = time.Microsecond
 
-// errForeign means that a stack is whole and begins with other frames than the program's.
+// errForeign means that a stack is complete and begins with other frames than the program's.
 var errForeign = errors.New("foreign")
 
-// lookOnce is Look by the holder of the turn.
+// lookOnce does the work of Look. The caller holds turn.
 func (t *Target) lookOnce() (s Stack, err error) {
 	if !t.open && t.err == nil {
 		if err := t.find(); errors.Is(err, procfs.ErrGone) {
@@ -212,7 +215,7 @@ func (t *Target) look() (Stack, error) {
 		switch {
 		case errors.Is(err, errForeign):
 			if foreign++; foreign == foreignMax {
-				return Stack{}, t.foreign()
+				return Stack{}, t.foreignError()
 			}
 		case errors.Is(err, errTorn):
 		// The address of the innermost instruction, which only one reading gives, can be torn.
@@ -226,8 +229,8 @@ func (t *Target) look() (Stack, error) {
 	return Stack{}, ErrMoving
 }
 
-// next reads the frames again in the view *v, or in a new one if there is none or some of its pages
-// are gone.
+// next reads the frames again in the view *v. If *v is nil or some of its pages can't be read any
+// more, next replaces it by a new view.
 func (t *Target) next(v **view) (chain, error) {
 	if *v == nil || !(*v).again() {
 		*v = newView(t.mem)
@@ -239,10 +242,10 @@ func (t *Target) next(v **view) (chain, error) {
 	return c, err
 }
 
-// foreign returns the error for stacks that begin with other frames than the program's. If the thread
-// is not blocked, all readings can be of one moment in which it goes from one generator to another:
-// it has no processor while the machine runs something else.
-func (t *Target) foreign() error {
+// foreignError returns the error for a look whose stacks begin with other frames than the
+// program's. If the thread is not blocked, it may have lost its processor in the moment in which it
+// switches from one generator to another, and all readings show that moment.
+func (t *Target) foreignError() error {
 	if t.bottom == nil {
 		return &UnavailableError{errUnproven}
 	}
@@ -254,7 +257,7 @@ func (t *Target) foreign() error {
 
 var seed = maphash.MakeSeed()
 
-// resolve returns the stack that a chain is.
+// resolve returns the stack that a chain describes.
 func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 	codes := make(map[uint64]*code)
 	links := c.links
@@ -275,7 +278,7 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 	links = links[:min(len(links), Frames)]
 	var hash maphash.Hash
 	hash.SetSeed(seed)
-	loop := -1 // the call of Program.Loop, while only loops run in it
+	loop := -1 // the index of Program.Loop, as long as only frames of the event loop follow it
 	for i, k := range slices.Backward(links) {
 		code, err := t.code(v, k.code, codes)
 		if err != nil {
@@ -306,7 +309,7 @@ func (t *Target) resolve(v *view, c chain) (s Stack, err error) {
 	return s, nil
 }
 
-// places returns where links are, outermost first. Their code is known.
+// places returns the functions of links, outermost first. codes has the code of each.
 func places(links []link, codes map[uint64]*code) (list []Place) {
 	for _, k := range slices.Backward(links) {
 		list = append(list, codes[k.code].place)
@@ -314,7 +317,7 @@ func places(links []link, codes map[uint64]*code) (list []Place) {
 	return list
 }
 
-// trim returns links without the outermost ones that are the program's own.
+// trim returns links without the outermost frames that belong to the program itself.
 func (t *Target) trim(v *view, links []link, codes map[uint64]*code) ([]link, error) {
 	for len(links) > 0 {
 		last := len(links) - 1
@@ -330,7 +333,7 @@ func (t *Target) trim(v *view, links []link, codes map[uint64]*code) ([]link, er
 	return links, nil
 }
 
-// own reports whether code is the program's own.
+// own reports whether code belongs to the program itself.
 func (t *Target) own(c *code) bool { return strings.HasPrefix(c.place.File, t.program.Own) }
 
 // ofLoop reports whether a file belongs to the event loop.
@@ -338,8 +341,8 @@ func ofLoop(file string) bool {
 	return strings.HasSuffix(file, "/selectors.py") || strings.Contains(file, "/asyncio/")
 }
 
-// prove checks that a stack begins with the program's frames. When it does for the first time, that
-// proves the layout as well.
+// prove checks that a stack begins with the program's frames, and returns errForeign if not. The
+// first such stack proves the layout, too.
 func (t *Target) prove(v *view, links []link, codes map[uint64]*code) error {
 	n := len(t.program.Bottom)
 	if len(links) < n {

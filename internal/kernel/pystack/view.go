@@ -5,55 +5,56 @@ import (
 	"errors"
 )
 
-// A span is a range of the other process's memory, and the place for its bytes.
+// A span is a range of the other process's memory and a buffer for its bytes.
 type span struct {
 	addr uint64
 	into []byte
 }
 
-// A memory reads the memory of a process. Read fills all spans. If one of them is not mapped it
-// returns errTorn, and any other error if this process can't be read at all.
+// A memory reads the memory of a process. read fills all spans. If a span is not mapped, the error
+// is errTorn; any other error means that this process can't be read at all.
 type memory interface{ read(spans []span) error }
 
-// errTorn means that what was read made no sense: the memory changed meanwhile, or is hostile.
+// errTorn means that the bytes that were read make no sense: the memory changed meanwhile, or the
+// program has forged it.
 var errTorn = errors.New("torn")
 
 const (
 	pageSize   = 4096
 	cacheLine  = 64
-	chainPages = 768 // of a view, for the frames
-	pagesMax   = 2048
-	bytesMax   = 1 << 20 // of one object
-	largeMax   = 8 << 20 // of all large ones
+	chainPages = 768     // the most pages of a view while the frames are read
+	pagesMax   = 2048    // the most pages of a view
+	bytesMax   = 1 << 20 // the most bytes of one object
+	largeMax   = 8 << 20 // the most bytes of all large objects of a view
 )
 
-// A view is the memory of a process as it was when its pages were first read. Objects that are used
-// together lie together, so a page saves many system calls, and what it holds is of one moment.
+// A view is the memory of a process as it was when its pages were first read. Python keeps objects
+// that are used together close together, so one system call reads many of them, all at one moment.
 type view struct {
 	mem   memory
 	pages map[uint64]*page
-	order []*page // as they were read
-	limit int     // of the pages
-	large int     // bytes of objects that are larger than a page, so far
-	err   error   // of mem, other than errTorn
+	order []*page // the pages in the order in which they were read
+	limit int     // the most pages that the view takes
+	large int     // the bytes of the objects larger than a page that were read
+	err   error   // an error of mem other than errTorn
 }
 
-// A page is an aligned part of memory. Its bytes come first, so that Go aligns them to a line of the
-// cache, and every reading begins and ends at a line. Otherwise a word that the program changes can
-// be torn: some of its bytes are from before and some from after. The kernel copies with "rep movsb",
-// and that goes byte by byte if source and destination are not aligned alike. On an AMD EPYC (family
-// 25) up to 0.27 % of such readings were torn, and none of 11 million aligned ones.
+// A page is an aligned part of memory. Its bytes come first, so that Go aligns them to a cache
+// line, and every reading begins and ends at a cache line. Otherwise a word that the program
+// changes can be torn: some of its bytes are old and some are new. The kernel copies with "rep
+// movsb", which copies byte by byte if source and destination are not aligned alike. On an AMD EPYC
+// (family 25) up to 0.27 % of such readings were torn, and none of 11 million aligned ones.
 type page struct {
 	bytes    [pageSize]byte
 	addr     uint64
-	from, to int // the lines of it that were used
+	from, to int // the range of bytes that was used, in complete cache lines
 }
 
 func newView(mem memory) *view {
 	return &view{mem: mem, pages: make(map[uint64]*page), limit: chainPages}
 }
 
-// again reads again what was used of the view, in one system call, and reports whether it could.
+// again reads the used part of each page again, in one system call, and reports whether it could.
 func (v *view) again() bool {
 	spans := make([]span, len(v.order))
 	for i, p := range v.order {
@@ -65,7 +66,8 @@ func (v *view) again() bool {
 // full reports whether the view takes no further page.
 func (v *view) full() bool { return len(v.order) >= v.limit }
 
-// page returns n bytes of the page that begins at an address, or nil.
+// page returns n bytes at offset from of the page that begins at an address. It returns nil if the
+// page can't be read or the view is full.
 func (v *view) page(at uint64, from, n int) []byte {
 	p, ok := v.pages[at]
 	if !ok {
@@ -92,7 +94,7 @@ func (v *view) read(spans ...span) bool {
 	return err == nil
 }
 
-// failed returns the error for what could not be read: errTorn, or why nothing can be read.
+// failed returns the error of a reading that has failed: the error of mem or, without one, errTorn.
 func (v *view) failed() error {
 	if v.err != nil {
 		return v.err
@@ -110,7 +112,7 @@ func (v *view) bytes(addr uint64, n int) []byte {
 	switch {
 	case from+n <= pageSize:
 		return v.page(at, from, n)
-	case n > 2*pageSize: // no page of it will be of use again
+	case n > 2*pageSize: // the view does not keep these pages: nothing else will use them
 		if v.large += n; v.large > largeMax {
 			return nil
 		}
@@ -131,7 +133,7 @@ func (v *view) bytes(addr uint64, n int) []byte {
 	return b
 }
 
-// word returns the word at an address, and whether it could be read.
+// word returns the word at an address and reports whether it could be read.
 func (v *view) word(addr uint64) (uint64, bool) {
 	if b := v.bytes(addr, 8); b != nil {
 		return wordAt(b, 0), true

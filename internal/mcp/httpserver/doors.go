@@ -51,7 +51,7 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 // more. It stops the others. The handler ends a request if its caller's token is revoked.
 func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if why := s.foreign(r); why != "" {
+		if why := s.whyForeign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}

@@ -13,7 +13,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the state of the server can only be read", http.StatusMethodNotAllowed)
 		return
 	}
-	if why := s.foreign(r); why != "" {
+	if why := s.whyForeign(r); why != "" {
 		http.Error(w, why, http.StatusForbidden)
 		return
 	}
@@ -59,7 +59,7 @@ const metricsConns = 32
 func (s *Server) ServeMetrics(l net.Listener, metrics http.Handler, local bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
-		if why := s.foreign(r); why != "" {
+		if why := s.whyForeign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}

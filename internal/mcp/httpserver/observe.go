@@ -11,7 +11,8 @@ import (
 	"asyncrepl/internal/serve/metrics"
 )
 
-// methodOf returns the method of HTTP, of which a client can make up any.
+// methodOf returns the HTTP method of a request, or "other": a client can make up methods, which
+// would fill the metrics.
 func methodOf(r *http.Request) string {
 	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}, r.Method) {
 		return r.Method
@@ -19,8 +20,7 @@ func methodOf(r *http.Request) string {
 	return "other"
 }
 
-// pathOf returns the path of a request as far as the server knows it: a client can make up the
-// rest.
+// pathOf returns the part of the path that the server serves, or "": a client can make up the rest.
 func pathOf(r *http.Request) string {
 	switch {
 	case r.URL.Path == mcpPath, r.URL.Path == healthPath:
@@ -31,7 +31,7 @@ func pathOf(r *http.Request) string {
 	return ""
 }
 
-// result returns how the request went, which has ended in the state s.
+// result returns the result of a request that has ended in the state s.
 func (x *exchange) result(s *state) metrics.Result {
 	switch {
 	case s.seen.Status >= 400:
@@ -46,8 +46,8 @@ func (x *exchange) result(s *state) metrics.Result {
 	return metrics.OK
 }
 
-// toolOf returns the name of the tool that a request calls, or "" if there is no such tool: what is
-// only a client's text is neither counted nor logged.
+// toolOf returns the name of the tool that a request calls, or "" if there is no such tool. A name
+// that the client made up is neither counted nor logged.
 func (s *Server) toolOf(req mcp.Request) string {
 	call, ok := req.(*mcp.CallToolRequest)
 	if !ok || call.Params == nil || !slices.Contains(s.config.Tools, call.Params.Name) {
@@ -56,7 +56,8 @@ func (s *Server) toolOf(req mcp.Request) string {
 	return call.Params.Name
 }
 
-// outcome returns how a call went and the id of the job that its reply is about, or "".
+// outcome returns the result of a call and the id of the job that its reply is about, or "" if it
+// is about none.
 func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
 	if err != nil {
 		return metrics.Error, ""
@@ -65,7 +66,7 @@ func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
 	if isError {
 		return metrics.Error, ""
 	}
-	headers, _, _ := strings.Cut(text, "\n\n") // output follows, which is not the server's
+	headers, _, _ := strings.Cut(text, "\n\n") // the rest is output of a job
 	for line := range strings.Lines(headers) {
 		if id, ok := strings.CutPrefix(line, "Job ID: "); ok {
 			return metrics.OK, strings.TrimSpace(id)
@@ -74,8 +75,8 @@ func outcome(res mcp.Result, err error) (result metrics.Result, job string) {
 	return metrics.OK, ""
 }
 
-// said returns the text that the result of a tool begins with, and whether it is an error. The
-// result can be of a type of package delivery.
+// said returns the first text of a tool's result and reports whether the result is an error. A
+// result of package delivery returns both itself.
 func said(res mcp.Result) (text string, isError bool) {
 	switch r := res.(type) {
 	case interface{ Said() (string, bool) }:
@@ -112,7 +113,7 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets the kernel copy files.
+// ReadFrom implements io.ReaderFrom, so that the kernel copies files (sendfile).
 func (w *countingWriter) ReadFrom(r io.Reader) (int64, error) {
 	w.begin()
 	n, err := io.Copy(w.ResponseWriter, r)
@@ -126,5 +127,5 @@ func (w *countingWriter) begin() {
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer to http.ResponseController.
 func (w *countingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

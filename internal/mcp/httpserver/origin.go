@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// foreign returns why a request is refused for the page or the name that it comes through, or "". A
-// browser sends the Origin of the page that makes a request. A page whose name leads to this machine
-// only since it was loaded (DNS rebinding) sends its name as the Host.
-func (s *Server) foreign(r *http.Request) string {
+// whyForeign returns why the Host or the Origin of a request is refused, or "" if both are allowed.
+// A browser sends the page that makes a request as the Origin. If an attacker points the name of
+// the page to this machine after the page was loaded (DNS rebinding), the browser sends that name
+// as the Host.
+func (s *Server) whyForeign(r *http.Request) string {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if ok && isLoopback(local.String()) && !isLoopback(r.Host) && !sameHost(s.config.PublicURL, r.Host) {
 		return fmt.Sprintf("the Host %q is not a name of this server: use 127.0.0.1 or localhost, or start the server with -public-url", r.Host)
@@ -27,9 +28,9 @@ func (s *Server) foreign(r *http.Request) string {
 	return ""
 }
 
-// answerPage tells the browser of a listed page that the page may read the answer. It reports whether
-// the request asks for nothing else: browsers ask before they send what a page from elsewhere wants
-// to send, and without the token.
+// answerPage lets a listed page read the answer to its request. It reports whether it has answered
+// the request itself: a browser first asks, without the token, whether a page may send a request to
+// another server (https://developer.mozilla.org/en-US/docs/Glossary/Preflight_request).
 func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if !s.listed(r) {
@@ -48,12 +49,13 @@ func (s *Server) answerPage(w http.ResponseWriter, r *http.Request) (answered bo
 	return true
 }
 
-// listed reports whether a request says that it comes from a page of Config.Origins.
+// listed reports whether the Origin of a request is one of Config.Origins.
 func (s *Server) listed(r *http.Request) bool {
 	return slices.Contains(s.config.Origins, strings.ToLower(r.Header.Get("Origin")))
 }
 
-// ParseOrigins parses a list of origins, with commas between them, as browsers write them.
+// ParseOrigins parses a list of origins, separated by commas, and returns them as browsers write
+// them.
 func ParseOrigins(list string) (origins []string, err error) {
 	for origin := range strings.SplitSeq(list, ",") {
 		u, err := url.Parse(strings.TrimSpace(origin))
@@ -65,8 +67,8 @@ func ParseOrigins(list string) (origins []string, err error) {
 	return origins, nil
 }
 
-// ParseURL parses the URL of a server, which can have a path, and returns it without a slash at its
-// end. It can also be the URL that clients are given, which ends in that of the protocol.
+// ParseURL parses the URL of a server and returns it without a slash at its end. The URL can have a
+// path. It can also be the URL that clients use, which ends with the path of the protocol.
 func ParseURL(text string) (string, error) {
 	u, err := url.Parse(strings.TrimRight(strings.TrimSuffix(strings.TrimRight(text, "/"), mcpPath), "/"))
 	if err != nil || !isServer(u) {
@@ -75,12 +77,12 @@ func ParseURL(text string) (string, error) {
 	return u.String(), nil
 }
 
-// isServer reports whether a URL names a server of pages, and perhaps a path, and nothing more.
+// isServer reports whether a URL consists of http or https, a host and perhaps a path.
 func isServer(u *url.URL) bool {
 	return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// isLoopback reports whether a host, with or without a port, is this machine and nothing else.
+// isLoopback reports whether a host, with or without a port, is localhost or a loopback address.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -92,14 +94,15 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// sameOrigin reports whether the pages of a URL have an origin. A proxy need not pass on the Host by
-// which the browser knows the server.
+// sameOrigin reports whether the page at a URL has this origin. It compares with the public URL
+// because a proxy can replace the Host that the browser sends.
 func sameOrigin(page, origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && strings.HasPrefix(page, u.Scheme+"://") && sameHost(page, u.Host)
 }
 
-// sameHost reports whether a URL or an origin is of the server that a request calls host.
+// sameHost reports whether the host of a URL or an origin is the Host of a request. The default
+// port of the scheme makes no difference.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || !isServer(u) {

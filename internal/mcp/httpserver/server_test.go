@@ -136,7 +136,7 @@ func TestOrigin(t *testing.T) {
 		if test.origin != "" {
 			r.Header.Set("Origin", test.origin)
 		}
-		if why := s.foreign(r); (why == "") != test.allowed {
+		if why := s.whyForeign(r); (why == "") != test.allowed {
 			t.Errorf("host %s, origin %s: %q", test.host, test.origin, why)
 		}
 	}
