@@ -29,8 +29,8 @@ var goroutines = map[string][]string{
 	"internal/mcp/client/client.go": {"the reader of a client"},
 	"internal/mcp/client/http.go":   {"a request of a client over HTTP"},
 
-	"internal/reply/conditions/conditions.go": {"one per awaited job"},
-	"internal/reply/conditions/watch.go":      {"one per awaited job", "the wait for a job's next output"},
+	"internal/reply/waits/waits.go": {"one per awaited job"},
+	"internal/reply/waits/watch.go": {"one per awaited job", "the wait for a job's next output"},
 
 	"internal/mcp/stdio/transport.go": {"reader and writer of a connection", "reader and writer of a connection"},
 

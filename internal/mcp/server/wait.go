@@ -7,9 +7,9 @@ import (
 
 	"asyncrepl/internal/mcp/arguments"
 	"asyncrepl/internal/mcp/delivery"
-	"asyncrepl/internal/reply/conditions"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/search"
+	"asyncrepl/internal/reply/waits"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
@@ -45,7 +45,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	started := time.Now()
 	stop := c.progress.Start(ctx, d, func() delivery.Note { return delivery.NoteOfAll(all) })
-	outcomes := conditions.Wait(ctx, all, conds, d)
+	outcomes := waits.Wait(ctx, all, conds, d)
 	stop()
 
 	records := make([]jobs.Record, len(all))
@@ -83,7 +83,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 }
 
 // conditionsOf returns what ends the call's wait for some jobs. The wait takes d at most.
-func conditionsOf(args *arguments.Args, jobs int, d time.Duration) (c conditions.Conditions, err error) {
+func conditionsOf(args *arguments.Args, jobs int, d time.Duration) (c waits.Conditions, err error) {
 	c.Every = args.Until == arguments.UntilAll
 	if c.Pattern, err = compile("pattern", args.Pattern); err != nil {
 		return c, err

@@ -56,7 +56,7 @@ func TestDocsExplainReplyLines(t *testing.T) {
 		}
 	}
 	// The others write lines of lists, which explain themselves.
-	for _, path := range []string{"job.go", "progress.go", "question.go", "receipt.go", "notices.go", "display.go", "../../mcp/server/input.go", "../search/reply.go", "../conditions/reply.go"} {
+	for _, path := range []string{"job.go", "progress.go", "question.go", "receipt.go", "notices.go", "display.go", "../../mcp/server/input.go", "../search/reply.go", "../waits/reply.go"} {
 		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {

@@ -1,4 +1,4 @@
-// Package conditions waits for jobs: until they end or ask for input, until a line of their output
+// Package waits waits for jobs: until they end or ask for input, until a line of their output
 // matches an expression, or until they have been silent for a time. It describes in a reply what
 // has ended the wait.
 //
@@ -14,4 +14,4 @@
 //
 // Begin with [Wait], then watch.go, which follows one job, and follower.go, which checks its
 // output. reply.go has the words.
-package conditions
+package waits

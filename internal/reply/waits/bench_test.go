@@ -1,6 +1,6 @@
 //go:build unix
 
-package conditions
+package waits
 
 import (
 	"context"
