@@ -3,8 +3,9 @@ package jobs
 // An Exception describes an exception of Python, as programs read it. Causes follow its __cause__
 // and __context__: https://docs.python.org/3/library/exceptions.html#exception-context
 type Exception struct {
-	Relation string   `json:"relation,omitempty"` // the relation to the one before it in Causes: cause or context
-	Type     string   `json:"type"`               // the class, with its module unless it is built in
+	// Relation is the relation to the one before it in Causes: cause or context.
+	Relation string   `json:"relation,omitempty"`
+	Type     string   `json:"type"` // the class, with its module unless it is built in
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // the interpreter's suggestion: Did you mean: 'x'?
 	Notes    []string `json:"notes,omitempty"`

@@ -99,10 +99,13 @@ type Receipt struct {
 
 	// Stop is set by the runner if a stop caused the end. It stays nil if the job finished or
 	// failed by itself: otherwise a client would repeat work that is done.
-	Stop  *Stop         `json:"stop,omitempty"`
-	By    By            `json:"by,omitempty"`       // the runner can leave it empty: it then follows from End and Stop
-	Rungs []Rung        `json:"rungs,omitempty"`    // the rungs tried on the job, from the lowest; also if it ended by itself
-	Rest  []Rung        `json:"rest,omitempty"`     // higher rungs, which its remaining processes needed after its end
+	Stop *Stop `json:"stop,omitempty"`
+	// By can be left empty by the runner: it then follows from End and Stop.
+	By By `json:"by,omitempty"`
+	// Rungs has the rungs tried on the job, from the lowest, even if the job ended by itself. Rest
+	// has the higher rungs that its remaining processes needed after its end.
+	Rungs []Rung        `json:"rungs,omitempty"`
+	Rest  []Rung        `json:"rest,omitempty"`
 	State State         `json:"state,omitempty"`    // the state of the session's variables
 	Limit time.Duration `json:"limit_ns,omitempty"` // the timeout that was reached
 
@@ -121,8 +124,9 @@ type Receipt struct {
 
 	LostOutput output.Loss `json:"lost_output,omitzero"` // the output lost before the job's end
 
-	PendingTasks int      `json:"pending_tasks,omitempty"` // asyncio tasks that wait for the session's next await
-	Notes        []string `json:"notes,omitempty"`         // anything else to know, one line each
+	// PendingTasks counts the asyncio tasks that wait for the session's next await.
+	PendingTasks int      `json:"pending_tasks,omitempty"`
+	Notes        []string `json:"notes,omitempty"` // anything else to know, one line each
 
 	// Unknown holds the fields that a newer version of this program wrote, as [Record.Unknown] does.
 	Unknown map[string]json.RawMessage `json:"-"`

@@ -40,25 +40,32 @@ type Record struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`
 	Spec
-	Status      Status     `json:"status"`
-	Question    *Question  `json:"question,omitempty"`   // set while WaitingInput
-	Accepts     Reader     `json:"reader,omitzero"`      // only in Running: a program that would take input if there were any
-	Stopped     string     `json:"stopped,omitempty"`    // only in Running: a program that was stopped because it read the terminal in the background
-	Asked       int        `json:"asked,omitempty"`      // how often it has begun to wait for input
-	Cancelling  Rung       `json:"cancelling,omitempty"` // set while a stop is under way
-	Receipt     Receipt    `json:"receipt,omitzero"`     // set once Status is final
-	HasResult   bool       `json:"has_result,omitempty"`
-	Result      string     `json:"result,omitempty"`       // the first 32,000 characters; the output ends with all of it
-	ResultChars int        `json:"result_chars,omitempty"` // the length of the complete result, if Result is not all of it
-	Listening   []Listener `json:"listening,omitempty"`    // opened since it was started; nil once Status is final
-	PID         int        `json:"pid,omitempty"`          // the process in the foreground, if the runner named one
-	Terminal    *Size      `json:"terminal,omitempty"`     // the size of its own terminal; nil if it has none
+	Status   Status    `json:"status"`
+	Question *Question `json:"question,omitempty"` // set while WaitingInput
+	// Accepts and Stopped are set only in Running. Accepts is a program that would take input if
+	// there were any. Stopped is a program that was stopped because it read the terminal in the
+	// background.
+	Accepts    Reader  `json:"reader,omitzero"`
+	Stopped    string  `json:"stopped,omitempty"`
+	Asked      int     `json:"asked,omitempty"`      // how often it has begun to wait for input
+	Cancelling Rung    `json:"cancelling,omitempty"` // set while a stop is under way
+	Receipt    Receipt `json:"receipt,omitzero"`     // set once Status is final
+	HasResult  bool    `json:"has_result,omitempty"`
+	// Result has the first 32,000 characters of the result; the output ends with all of it.
+	// ResultChars is the length of the complete result, if Result is not all of it.
+	Result      string `json:"result,omitempty"`
+	ResultChars int    `json:"result_chars,omitempty"`
+	// Listening has what was opened since the job was started. It is nil once Status is final.
+	Listening []Listener `json:"listening,omitempty"`
+	PID       int        `json:"pid,omitempty"`      // the process in the foreground; 0: unknown
+	Terminal  *Size      `json:"terminal,omitempty"` // the size of its own terminal; nil if it has none
 
 	Created time.Time   `json:"created"`
 	Started time.Time   `json:"started,omitzero"`
 	Ended   time.Time   `json:"ended,omitzero"`
 	Output  output.Stat `json:"output"`
-	Cleared int64       `json:"cleared,omitempty"` // the cursor up to which the job has replaced its output, see [Port.Clear]
+	// Cleared is the cursor up to which the job has replaced its output, see [Port.Clear].
+	Cleared int64 `json:"cleared,omitempty"`
 
 	// Unknown holds the fields that a newer version of this program wrote. They are written back, so
 	// that a record that an older version keeps loses nothing.

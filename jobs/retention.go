@@ -41,7 +41,8 @@ func (r *Registry) prune() {
 	for _, j := range gone {
 		r.forgottenOutput += j.log.Stat().End
 		delete(r.jobs, j.ID())
-		i := slices.Index(r.order, j) // usually near the beginning: the few before it move, not the many after it
+		// It is usually near the beginning: the few before it move, not the many after it.
+		i := slices.Index(r.order, j)
 		copy(r.order[1:], r.order[:i])
 		r.order[0] = nil
 		r.order = r.order[1:]

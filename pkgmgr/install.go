@@ -99,7 +99,8 @@ func (in *install) prepare(ctx context.Context, say func(string)) (t target, err
 	}
 	lock, err := m.lockDir(ctx, t.site.Dirs[0], func() { say("Waiting for another install\n") })
 	if err != nil {
-		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err) // the installer reports the problem
+		// The installer reports the problem.
+		m.log.Debug("no lock on the packages", "dir", t.site.Dirs[0], "err", err)
 	} else {
 		t.unlock = func() { lock.Close() }
 	}

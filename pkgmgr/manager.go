@@ -27,7 +27,9 @@ type Config struct {
 	VirtualEnv  Setting // an environment, used if it exists
 	CondaPrefix Setting // likewise
 
-	Base Setting // the interpreter that VenvDir is made from, by path, name or version; empty: the python3 on PATH
+	// Base is the interpreter that VenvDir is made from, by path, name or version; empty: the
+	// python3 on PATH.
+	Base Setting
 
 	Path []string // directories to search for python3 and uv
 	Env  []string `json:"-"` // KEY=value, the full environment of every command
@@ -211,7 +213,8 @@ func (m *Manager) Describe() (Description, error) {
 	}
 	version, ok := recorded(python)
 	if env.exists && (ok || !isProgram(python)) {
-		if err := m.check(context.Background(), env); err != nil { // starts nothing, because the files show the version
+		// The check starts nothing, because the files show the version.
+		if err := m.check(context.Background(), env); err != nil {
 			return d, err
 		}
 	}

@@ -93,7 +93,8 @@ func (m *Manager) pipLine(ctx context.Context, args []string, say func(string)) 
 			return nil, nil, context.Cause(ctx)
 		}
 		if err != nil {
-			m.log.Debug("no lock on the packages", "dir", s.Dirs[0], "err", err) // pip reports the problem
+			// pip reports the problem.
+			m.log.Debug("no lock on the packages", "dir", s.Dirs[0], "err", err)
 		}
 	}
 	return argv, lock, nil

@@ -18,7 +18,8 @@ import (
 func notRun(ctx context.Context, err error) jobs.Outcome {
 	_, dropped := errors.AsType[*droppedError](err)
 	st, stopped := errors.AsType[*jobs.Stop](context.Cause(ctx))
-	if stopped && (!dropped || st.By == jobs.Shutdown) { // a shutdown stops all jobs before any loses its variables
+	// A shutdown stops all jobs before any loses its variables.
+	if stopped && (!dropped || st.By == jobs.Shutdown) {
 		return runner.NotRun(ctx)
 	}
 	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}

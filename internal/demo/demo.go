@@ -40,7 +40,8 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 		return fmt.Errorf("making a workspace: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{"greeting", "farewell"} { // the script installs them, which needs no network
+	// The script installs these two, so it needs no network.
+	for _, name := range []string{"greeting", "farewell"} {
 		source := "def to(name):\n    return f'A " + name + " to {name}, from a wheel'\n"
 		if _, err := wheel.OfModule(name, "1.0", source).Save(dir); err != nil {
 			return fmt.Errorf("building a wheel: %w", err)

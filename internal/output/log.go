@@ -28,8 +28,10 @@ type segmentLog struct {
 	closed  bool          // Discard was called: writes are ignored
 	changed chan struct{} // closed and dropped at a write; made when a reader waits
 
-	flushing bool          // flush runs
-	flushed  chan struct{} // closed and dropped after each write of flush and at its end; made when a caller waits
+	flushing bool // flush runs
+	// flushed is closed and dropped after each write of flush and at its end. It is made when a
+	// caller waits.
+	flushed chan struct{}
 }
 
 // A timed is a cursor and when the byte there was written.

@@ -27,7 +27,8 @@ func (l *segmentLog) read(cursor int64, limit int, b []byte) Chunk {
 		}
 		c.Next = from + int64(read)
 		for i := range c.Spans {
-			c.Spans[i].Data = slices.Clip(c.Spans[i].Data) // else an append to one span would overwrite the next
+			// Without the clip, an append to one span would overwrite the next.
+			c.Spans[i].Data = slices.Clip(c.Spans[i].Data)
 		}
 		return c
 	}

@@ -41,7 +41,8 @@ func (h *Handle) Settle() (hungUp, left []procfs.Process, err error) {
 		case err != nil && time.Since(begin) > procset.CheckLimit:
 			return h.HungUp(), nil, procset.Unchecked(err)
 		case err != nil:
-		case decided && (n == reaped || time.Since(begin) > h.owner.settle): // an orphan reaped since may have left children
+		// An orphan that was reaped since may have left children.
+		case decided && (n == reaped || time.Since(begin) > h.owner.settle):
 			return h.HungUp(), procset.Living(es), nil
 		}
 		if n == reaped {

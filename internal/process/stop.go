@@ -180,7 +180,8 @@ func (h *Handle) awaitDying(tried []ladder.Rung) bool {
 			return true
 		case slices.Contains(tried, ladder.Terminate): // it went to the whole tree
 			return procset.DiesOf(e.PID, syscall.SIGTERM)
-		case slices.Contains(tried, ladder.Interrupt) && e.Group == h.self.PID: // it usually went to the leader's group
+		// The interrupt usually went to the leader's group.
+		case slices.Contains(tried, ladder.Interrupt) && e.Group == h.self.PID:
 			return procset.DiesOf(e.PID, syscall.SIGINT)
 		}
 		return false

@@ -19,7 +19,7 @@ type displayEvent struct {
 	About string        `json:"about"` // PNG 640x480
 	Items []displayItem `json:"items"`
 	Clear string        `json:"clear"` // erases the job's displays: "now", or "wait" for the next one
-	Left  int           `json:"left"`  // displays that were not sent because of the limits, before it is replaced
+	Left  int           `json:"left"`  // displays that the limits kept back until it is replaced
 
 	files []int
 }

@@ -95,9 +95,10 @@ func parseStat(pid int, b []byte) (Stat, bool) {
 		Terminal: uint64(uint32(number(4))), // printed as a signed number
 		exiting:  number(6)&pfExiting != 0,
 		killed:   number(6)&pfSignaled != 0,
-		CPU:      time.Duration(number(11)+number(12)+number(13)+number(14)) * tick, // utime, stime, cutime and cstime
-		Threads:  int(number(17)),
-		Memory:   number(21) * int64(os.Getpagesize()),
+		// utime, stime, cutime and cstime
+		CPU:     time.Duration(number(11)+number(12)+number(13)+number(14)) * tick,
+		Threads: int(number(17)),
+		Memory:  number(21) * int64(os.Getpagesize()),
 	}
 	if s.State == 'T' { // the status with which the stop would be reported to the parent
 		s.StopSignal = syscall.Signal(number(49))
@@ -117,7 +118,7 @@ func All() ([]Stat, error) {
 		switch {
 		case e == nil:
 			all = append(all, s)
-		case e != ErrGone && !errors.Is(e, fs.ErrPermission): // hidepid shows pids that nothing can be read of
+		case e != ErrGone && !errors.Is(e, fs.ErrPermission): // hidepid shows pids of unreadable processes
 			err = cmp.Or(err, e)
 		}
 	}

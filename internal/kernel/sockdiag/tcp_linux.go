@@ -122,7 +122,8 @@ func address(family byte, ip, port []byte) netip.AddrPort {
 // ParseTable reads one line of a table such as /proc/PID/net/tcp, which is there on kernels and in
 // sandboxes without sock_diag too. It reports false for the heading.
 func ParseTable(line string) (s Socket, ok bool) {
-	f := strings.Fields(line) // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …
+	// sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode …
+	f := strings.Fields(line)
 	if len(f) < 10 {
 		return s, false
 	}

@@ -19,7 +19,8 @@ func Unix(inode uint32) (s UnixSocket, err error) {
 	const showNameAndPeer = 1 | 4  // UDIAG_SHOW_NAME, UDIAG_SHOW_PEER
 	request := make([]byte, 0, 24) // struct unix_diag_req
 	request = append(request, unix.AF_UNIX, 0, 0, 0)
-	for _, field := range []uint32{^uint32(0), inode, showNameAndPeer, ^uint32(0), ^uint32(0)} { // any state, no cookie
+	// Any state, no cookie.
+	for _, field := range []uint32{^uint32(0), inode, showNameAndPeer, ^uint32(0), ^uint32(0)} {
 		request = binary.NativeEndian.AppendUint32(request, field)
 	}
 	answers, err := query(request, false)

@@ -45,7 +45,8 @@ func (s *Sockets) Peer(pid int, inode uint32) (peer uint32, outside string, err 
 	default:
 		return local.Peer, "waits for a Unix socket", nil
 	}
-	if _, refused := err.(unix.Errno); !refused && !Hidden(err) { // refused: it is no Unix socket, or in another namespace
+	// If the kernel refused, it is no Unix socket, or in another namespace.
+	if _, refused := err.(unix.Errno); !refused && !Hidden(err) {
 		return 0, "", err
 	}
 	namespace, err := netNamespace(pid)

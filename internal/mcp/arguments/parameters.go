@@ -112,7 +112,8 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 
 		"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),
 		"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-		"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"), // the engine knows the range
+		// The engine knows the range of memory_mb.
+		"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"),
 		"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList).or("0"),
 
 		"timeout_seconds": duration("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, 0, maxSeconds*time.Second, "").or("0"),

@@ -18,7 +18,7 @@ const (
 	writeTime   = 30 * time.Second       // bounds one write of the answer; the answer as a whole has no limit
 	lingerTime  = 500 * time.Millisecond // lets a client read the answer before its connection is closed
 	idleTime    = 120 * time.Second      // bounds how long a connection waits for its next request
-	sessionTime = 30 * time.Minute       // bounds how long a session of the older era waits for its next request
+	sessionTime = 30 * time.Minute       // ends a session of the older era that gets no request
 
 	headerSize  = 64 << 10
 	bodySize    = 16 << 20

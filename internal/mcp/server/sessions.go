@@ -29,7 +29,8 @@ func (c *call) listVariables(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return variablesReply(session, c.args.Pattern, vars, c.replyChars()), nil // there are at most as many characters as bytes
+	// There are at most as many characters as bytes.
+	return variablesReply(session, c.args.Pattern, vars, c.replyChars()), nil
 }
 
 // endedMax is the most jobs ended by a restart that its reply shows.

@@ -125,7 +125,8 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 			return nil, err
 		}
 	}
-	f := jobs.Filter{Session: c.args.Session, Before: c.args.Before, Limit: limit + 1} // one more, to know whether there are more
+	// It asks for one more, to know whether there are more.
+	f := jobs.Filter{Session: c.args.Session, Before: c.args.Before, Limit: limit + 1}
 	if c.args.Status != "" {
 		f.Status = []jobs.Status{jobs.Status(c.args.Status)}
 	}

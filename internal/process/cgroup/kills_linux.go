@@ -45,7 +45,8 @@ func localKills(dir string) (uint64, error) {
 	if err != nil || !strings.HasPrefix(filepath.Base(dir), namePrefix) {
 		return n, err
 	}
-	before, _ := readCount(filepath.Join(filepath.Dir(dir), events), "oom_kill") // an error: it is the root, which has none
+	// An error means that it is the root, which has no count.
+	before, _ := readCount(filepath.Join(filepath.Dir(dir), events), "oom_kill")
 	return n + before, nil
 }
 

@@ -12,22 +12,25 @@ import (
 // A Document is a job in JSON, as programs read it from the resource job://{id}. Fields without
 // information are left out. Times are RFC 3339 in UTC, durations are in seconds, sizes in bytes.
 type Document struct {
-	ID         string    `json:"id"`
-	Kind       jobs.Kind `json:"kind"`  // python, shell or package
-	Title      string    `json:"title"` // the first line of what it runs
-	Session    string    `json:"session,omitempty"`
-	Status     string    `json:"status"`      // queued, running, waiting_input, completed, failed or cancelled
-	StatusText string    `json:"status_text"` // the status with its reason, as in replies
+	ID      string    `json:"id"`
+	Kind    jobs.Kind `json:"kind"`  // python, shell or package
+	Title   string    `json:"title"` // the first line of what it runs
+	Session string    `json:"session,omitempty"`
+	// Status is queued, running, waiting_input, completed, failed or cancelled.
+	Status     string `json:"status"`
+	StatusText string `json:"status_text"` // the status with its reason, as in replies
 
 	// These describe a job that has not ended.
-	Question   *documentQuestion `json:"question,omitempty"`      // the input that the job waits for
-	Accepts    bool              `json:"accepts_input,omitempty"` // a program would read input if there was any
-	Reader     *documentReader   `json:"reader,omitempty"`        // the program that would read it
-	Stopped    string            `json:"stopped,omitempty"`       // a program that was stopped because it read the terminal
-	Cancelling jobs.Rung         `json:"cancelling,omitempty"`    // interrupt, terminate or kill: how far a stop has come
-	PID        int               `json:"pid,omitempty"`           // the process ID of the leader
+	Question *documentQuestion `json:"question,omitempty"`      // the input that the job waits for
+	Accepts  bool              `json:"accepts_input,omitempty"` // a program would read input
+	Reader   *documentReader   `json:"reader,omitempty"`        // the program that would read it
+	// Stopped names a program that was stopped because it read the terminal.
+	Stopped    string    `json:"stopped,omitempty"`
+	Cancelling jobs.Rung `json:"cancelling,omitempty"` // how far a stop has come
+	PID        int       `json:"pid,omitempty"`        // the process ID of the leader
 
-	Listening []documentListener `json:"listening,omitempty"` // TCP addresses that the job has opened and still listens on
+	// Listening has the TCP addresses that the job has opened and still listens on.
+	Listening []documentListener `json:"listening,omitempty"`
 
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
@@ -36,13 +39,15 @@ type Document struct {
 	Elapsed    float64   `json:"elapsed_seconds"` // the seconds from the start to the end, or to now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
-	Output      documentOutput    `json:"output"`
-	Progress    *progress.Bar     `json:"progress,omitempty"`     // the bar at the end of a running job's output
-	Result      *string           `json:"result,omitempty"`       // the repr of the last expression of Python code
-	ResultChars int               `json:"result_chars,omitempty"` // the length of the result, if Result is only its beginning
-	Displays    []documentDisplay `json:"displays,omitempty"`     // pictures and documents that the job has shown
-	Receipt     *documentReceipt  `json:"receipt,omitempty"`      // set once the job has ended
-	Usage       *documentUsage    `json:"usage,omitempty"`        // set while the job runs, if the system reports it
+	Output   documentOutput `json:"output"`
+	Progress *progress.Bar  `json:"progress,omitempty"` // the last bar of its output
+	Result   *string        `json:"result,omitempty"`   // the last expression's repr
+	// ResultChars is the length of the result if Result is only its beginning.
+	ResultChars int               `json:"result_chars,omitempty"`
+	Displays    []documentDisplay `json:"displays,omitempty"` // what the job has shown
+	Receipt     *documentReceipt  `json:"receipt,omitempty"`  // set once the job has ended
+	// Usage is set while the job runs, if the system reports it.
+	Usage *documentUsage `json:"usage,omitempty"`
 }
 
 // A documentListener is an address with the process that listens on it.
@@ -66,13 +71,16 @@ type documentReader struct {
 
 // A documentOutput describes the log of a job's output.
 type documentOutput struct {
-	URI     string          `json:"uri"`               // the resource that has the output
-	Cursor  int64           `json:"cursor"`            // bytes ever written, which is also the cursor after the last byte
+	URI string `json:"uri"` // the resource that has the output
+	// Cursor is the number of bytes ever written, which is also the cursor after the last byte.
+	Cursor  int64           `json:"cursor"`
 	Kept    int64           `json:"kept"`              // bytes that can be read
 	Dropped int64           `json:"dropped,omitempty"` // bytes that are gone
 	Gaps    []documentRange `json:"gaps,omitempty"`    // the ranges of the dropped bytes
-	Late    int64           `json:"late,omitempty"`    // bytes written after the end, by processes that the job left running
-	Lost    *documentLoss   `json:"dropped_by,omitempty"`
+	// Late counts the bytes that were written after the end, by processes that the job left
+	// running.
+	Late int64         `json:"late,omitempty"`
+	Lost *documentLoss `json:"dropped_by,omitempty"`
 }
 
 // A documentDisplay describes a display in its full size.
@@ -99,30 +107,36 @@ type documentRange struct {
 
 // A documentReceipt is the record of how a job ended.
 type documentReceipt struct {
-	End       jobs.End        `json:"end"`                     // returned, exited, signaled, raised, out of memory, not started, not run or internal
-	ExitCode  *int            `json:"exit_code,omitempty"`     // the status with which the process exited
-	Signal    string          `json:"signal,omitempty"`        // the name of the signal: SIGKILL
-	Exception string          `json:"exception,omitempty"`     // the exception with its message: ValueError: bad literal
-	Error     *jobs.Exception `json:"error,omitempty"`         // the exception as data
-	Detail    string          `json:"detail,omitempty"`        // the cause of any other end, if it is known
-	By        jobs.By         `json:"by"`                      // program, agent, person, limit, shutdown, or outside or unknown
-	Reason    string          `json:"reason,omitempty"`        // why the job was stopped, unless the stop was a plain cancel
-	Rungs     []jobs.Rung     `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
-	Variables string          `json:"variables,omitempty"`     // kept or lost; empty outside a session
-	Limit     float64         `json:"limit_seconds,omitempty"` // the timeout that was reached
+	// End is returned, exited, signaled, raised, out of memory, not started, not run or internal.
+	End       jobs.End        `json:"end"`
+	ExitCode  *int            `json:"exit_code,omitempty"` // the status with which the process exited
+	Signal    string          `json:"signal,omitempty"`    // the name of the signal: SIGKILL
+	Exception string          `json:"exception,omitempty"` // its type and message
+	Error     *jobs.Exception `json:"error,omitempty"`     // the exception as data
+	Detail    string          `json:"detail,omitempty"`    // the cause of any other end, if it is known
+	// By is program, agent, person, limit, shutdown, or outside or unknown.
+	By jobs.By `json:"by"`
+	// Reason says why the job was stopped, unless the stop was a plain cancel.
+	Reason    string      `json:"reason,omitempty"`
+	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
+	Variables string      `json:"variables,omitempty"`     // kept or lost; empty outside a session
+	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
 
-	HungUp    []documentProcess `json:"hung_up,omitempty"`      // processes that the hangup ended when the leader exited
+	// HungUp has the processes that the hangup ended when the leader exited.
+	HungUp    []documentProcess `json:"hung_up,omitempty"`
 	Left      []documentProcess `json:"left_running,omitempty"` // processes still running after the end
 	Survivors []documentProcess `json:"survivors,omitempty"`    // processes that could not be ended
-	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // processes that belong to this job or to another
+	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // they may be another job's
 
-	NewNames  []string `json:"new_variables,omitempty"`  // the first names that the job added to the session, 20 at most
+	// NewNames has the first names that the job added to the session, 20 at most.
+	NewNames  []string `json:"new_variables,omitempty"`
 	GoneNames []string `json:"gone_variables,omitempty"` // the first names that it deleted
 
-	NewFiles     []string `json:"new_files,omitempty"`     // the first files made below its directory while it ran, 20 at most
+	// NewFiles has the first files made below its directory while it ran, 20 at most.
+	NewFiles     []string `json:"new_files,omitempty"`
 	ChangedFiles []string `json:"changed_files,omitempty"` // the first files changed there
 
-	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why; absent if none was asked for
+	Checkpoint   string   `json:"checkpoint,omitempty"` // kept, or not kept and why
 	PendingTasks int      `json:"pending_tasks,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }

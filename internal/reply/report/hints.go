@@ -155,7 +155,8 @@ func installNames(arguments string) string {
 	var kept []string
 	fields := strings.Fields(arguments)
 	for i, field := range fields {
-		withArgument := field == "-r" || field == "-c" || field == "-e" // options that install_package_async takes too
+		// install_package_async takes these options, too.
+		withArgument := field == "-r" || field == "-c" || field == "-e"
 		if !strings.HasPrefix(field, "-") || withArgument && i+1 < len(fields) {
 			kept = append(kept, field)
 		}

@@ -77,7 +77,8 @@ const silence = 5 * time.Second
 // it shows.
 func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	record, live := j.Record(), j.Live()
-	if record.Kind == jobs.Package && record.Status.Final() && w.Part != Forward { // the Status line has the result
+	// The Status line of an install has its result.
+	if record.Kind == jobs.Package && record.Status.Final() && w.Part != Forward {
 		if w.lines = failedLines; record.Status == jobs.Completed {
 			w.lines = installedLines
 		}

@@ -21,13 +21,15 @@ const readParts = 64
 // A Range says which part of the log was read and how to continue: read again from the
 // cursor Next, immediately if More is set.
 type Range struct {
-	Stream  string `json:"stream,omitempty"` // the stream of this part: stdout, stderr or tty
-	From    int64  `json:"from"`             // the first cursor read; after the requested cursor if bytes there are gone
-	Next    int64  `json:"next"`             // the cursor of the next read
-	End     int64  `json:"end"`              // bytes written when it was read
-	Dropped int64  `json:"dropped"`          // bytes between the requested cursor and From, which are gone
-	More    bool   `json:"more"`             // there is already output at Next
-	Status  string `json:"status"`           // the job's status; if it is final and More is not set, all output has been read
+	Stream string `json:"stream,omitempty"` // the stream of this part: stdout, stderr or tty
+	// From is the first cursor read. It is after the requested cursor if bytes there are gone.
+	From    int64 `json:"from"`
+	Next    int64 `json:"next"`    // the cursor of the next read
+	End     int64 `json:"end"`     // bytes written when it was read
+	Dropped int64 `json:"dropped"` // bytes between the requested cursor and From, which are gone
+	More    bool  `json:"more"`    // there is already output at Next
+	// Status is the job's status. If it is final and More is not set, all output has been read.
+	Status string `json:"status"`
 }
 
 // A part is a part of a job's output: in the text view the text of one stream, in the raw view

@@ -73,7 +73,8 @@ func Run(ctx context.Context, log output.Reader, q Query) (Result, error) {
 		s.scanner.Finish()
 	}
 	s.contextOnly = true
-	if slices.ContainsFunc(s.sections[:], func(a around) bool { return len(a.open) > 0 }) { // a match lacks lines after it
+	// A match still lacks lines after it.
+	if slices.ContainsFunc(s.sections[:], func(a around) bool { return len(a.open) > 0 }) {
 		s.scanner.Read(end)
 		s.scanner.Pending(s.block)
 	}

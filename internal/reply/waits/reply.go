@@ -15,7 +15,8 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 	for _, o := range outcomes {
 		switch {
 		case o.event == nothing:
-		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil: // the job meets the conditions
+		// The job meets the conditions.
+		case o.event == matched, o.event == quiet, o.event == ended && c.Pattern == nil:
 			met++
 			why = append(why, c.reason(o))
 		case o.event == stopped:

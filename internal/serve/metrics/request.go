@@ -10,12 +10,14 @@ type Request struct {
 	Tenant   string // "" if it was refused before the caller was known
 	Era      string // the era of MCP; "" if the request is not one of MCP
 	Method   string // the method of MCP, such as tools/call, or of HTTP, such as GET
-	Path     string // the path served, such as /mcp, or /files/ for all below it; "" if the server serves no such path
-	Tool     string // the tool called; "" if the server has no such tool
-	Job      string // the id of the job that the reply is about, or ""
-	Status   int    // the HTTP status
-	Result   Result
-	Bytes    int64 // the size of the answer
+	// Path is the path served: /mcp, or /files/ for all below it. It is "" if the server serves no
+	// such path.
+	Path   string
+	Tool   string // the tool called; "" if the server has no such tool
+	Job    string // the id of the job that the reply is about, or ""
+	Status int    // the HTTP status
+	Result Result
+	Bytes  int64 // the size of the answer
 }
 
 // A Result says how a request went.

@@ -33,8 +33,10 @@ type File struct {
 
 // Rules are what the server allows beyond the format of the file.
 type Rules struct {
-	Workspace string // absolute; a tenant without a workspace in the file gets the directory of its name below it
-	Single    bool   // more than one tenant is an error, ErrManyTenants
+	// Workspace is absolute. A tenant without one in the file gets the directory of its name below
+	// it.
+	Workspace string
+	Single    bool // more than one tenant is an error, ErrManyTenants
 }
 
 // An entry is one token.

@@ -141,7 +141,8 @@ func chord(char string, held int) (Key, bool) {
 		}
 		char = string(c)
 	case held&shift != 0:
-		if c := char[0]; c|' ' < 'a' || c|' ' > 'z' || len(char) > 1 { // keyboards differ in what shift makes of it
+		// Keyboards differ in what shift makes of any other character.
+		if c := char[0]; c|' ' < 'a' || c|' ' > 'z' || len(char) > 1 {
 			return Key{}, false
 		}
 		char = strings.ToUpper(char)

@@ -32,7 +32,8 @@ func (p *PTY) Send(ctx context.Context, b []byte) (n int, err error) {
 	p.setSending(true)
 	defer p.setSending(false)
 
-	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) { // any other: it is closed, as Write reports
+	// Any other error means that the master is closed, as Write reports.
+	if err := p.master.SetWriteDeadline(time.Now().Add(p.limit)); errors.Is(err, os.ErrNoDeadline) {
 		return 0, fmt.Errorf("writing to %s: %w", p.slave.Name(), err)
 	}
 	cut := make(chan struct{})

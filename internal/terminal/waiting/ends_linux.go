@@ -20,14 +20,15 @@ import (
 // listens, and whatever a process outside the job can do.
 type ends struct {
 	probe    *probe
-	program  int                   // the pid of the program that waits
-	clock    time.Duration         // the program's CPU time before the first reading
-	working  bool                  // another thread of the program is on a processor, or about to be
-	terminal bool                  // the answer depends on a terminal that the job has made
-	clocks   map[int]time.Duration // CPU times of all processes of the job; nil before the first other is examined
-	resting  map[int]bool          // the other processes that have been examined or are being examined
-	held     *holders              // nil before the first use
-	sockets  threads.Sockets
+	program  int           // the pid of the program that waits
+	clock    time.Duration // the program's CPU time before the first reading
+	working  bool          // another thread of the program is on a processor, or about to be
+	terminal bool          // the answer depends on a terminal that the job has made
+	// clocks has the CPU times of all processes of the job; nil before the first other is examined.
+	clocks  map[int]time.Duration
+	resting map[int]bool // the other processes that have been examined or are being examined
+	held    *holders     // nil before the first use
+	sockets threads.Sockets
 }
 
 func newEnds(p *probe, program int) *ends {

@@ -88,8 +88,8 @@ const (
 	accepts                  // one does, and something else can wake it as well
 	crowded                  // one does, but another of its threads is at work
 	looping                  // one does, but it wakes by itself after a short time, and perhaps asks again
-	refused                  // one in the foreground can't be inspected, and the terminal takes lines without echo
-	uncertain                // one might, but input or output is in transit, or something could not be read: scan again
+	refused                  // one in the foreground can't be inspected, and echo is off in line mode
+	uncertain                // one might, but something is in transit or unreadable: scan again
 	waits                    // one waits for input alone
 )
 
@@ -99,14 +99,16 @@ func (v verdict) alone() bool { return v == crowded || v == waits }
 // A moment holds the facts about one thread whose system call waits for input. All were true
 // at the same time.
 type moment struct {
-	program   string        // the program that the thread runs
-	stopped   bool          // inside the call, by a signal or a debugger
-	reads     bool          // the call is a read
-	mayRead   bool          // the kernel lets it read the source
-	inTransit bool          // input that no program has read, or output that the server has not read
-	also      string        // words that follow the program's name: they say what else can wake it; empty: nothing can
-	working   bool          // another thread of the program is at work
-	timeout   time.Duration // the call ends after it in any case; negative: never
+	program   string // the program that the thread runs
+	stopped   bool   // inside the call, by a signal or a debugger
+	reads     bool   // the call is a read
+	mayRead   bool   // the kernel lets it read the source
+	inTransit bool   // input that no program has read, or output that the server has not read
+	// also has words that follow the program's name: they say what else can wake it. Empty: nothing
+	// can.
+	also    string
+	working bool          // another thread of the program is at work
+	timeout time.Duration // the call ends after it in any case; negative: never
 }
 
 // A rule returns its verdict on a moment, and whether it applies to it.

@@ -118,7 +118,8 @@ func takeCensus() census {
 		fds, err := procfs.Descriptors(s.PID, s.PID)
 		c.hidden = c.hidden || err != nil && !s.Ended()
 		for _, fd := range fds {
-			link, _ := t.LinkOf(threads.Member{FD: fd}) // an error: it has been closed, or the process has ended
+			// An error means that it has been closed, or the process has ended.
+			link, _ := t.LinkOf(threads.Member{FD: fd})
 			if strings.HasPrefix(link, "/dev/pts/") && !slices.Contains(c.holders[link], s.Process) {
 				c.holders[link] = append(c.holders[link], s.Process)
 			}

@@ -69,7 +69,8 @@ func (p *poller) run() {
 func (p *poller) poll(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range slices.Backward(p.sleeping) { // so that a removal moves no watcher that is still to come
+	// Backward, so that a removal moves no watcher that is still to come.
+	for _, w := range slices.Backward(p.sleeping) {
 		if w.pace > tickTime && w.due.Sub(now) > tickTime/2 {
 			continue
 		}

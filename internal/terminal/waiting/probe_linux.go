@@ -124,7 +124,9 @@ func (p *probe) confirm(t thread) (Evidence, verdict) {
 // or that something could not be read.
 func (p *probe) observe(t thread) (m moment, mode tty.Mode, err error) {
 	program := t.stat.Program
-	m.inTransit = p.input.inTransit() // first: it makes the terminal take its keys, and a key can be a signal that ends the call
+	// This comes first: it makes the terminal take its keys, and a key can be a signal that ends
+	// the call.
+	m.inTransit = p.input.inTransit()
 	t.stat, err = procfs.InspectThread(t.PID, t.TID)
 	if err != nil {
 		return m, mode, err

@@ -10,7 +10,7 @@ import (
 // A row knows the bars of one program.
 type row struct {
 	program string
-	has     []string              // each bar contains these, in order; looked for first, because it costs less
+	has     []string              // each bar contains these, in order; they cost less than pattern
 	pattern func() *regexp.Regexp // the groups are percent, done, total, rate and left
 	unit    string                // the unit of done and total, if the bar leaves it out
 	per     string                // the unit of the rate, if the bar leaves it out

@@ -27,8 +27,8 @@ type Screen struct {
 	alternate  bool            // the program draws on the alternate screen
 	hidden     bool            // the program has hidden the cursor
 	noWrap     bool            // the program has turned off that lines wrap
-	wraps      bool            // a wide character has filled its line: what is printed next stands on the next one
-	after      func()          // does what the last sequence asked for, which the emulator can't do while it reads
+	wraps      bool            // a wide character has filled its line: the next one begins a line
+	after      func()          // does what the emulator can't do while it reads a sequence
 	err        error           // why the screen can't be drawn any more
 }
 

@@ -17,7 +17,8 @@ const firstWide = 0xe1
 // 0 if it is not wide.
 func wide(b []byte) int {
 	r, _ := utf8.DecodeRune(b)
-	if r < 0x1100 || r >= 0x2500 && r < 0x25a0 || r >= 0x2800 && r < 0x2900 || r == utf8.RuneError { // frames and dots are common, and narrow
+	// Frames and dots are common, and narrow.
+	if r < 0x1100 || r >= 0x2500 && r < 0x25a0 || r >= 0x2800 && r < 0x2900 || r == utf8.RuneError {
 		return 0
 	}
 	c, width := ansi.FirstGraphemeCluster(b, ansi.GraphemeWidth)
@@ -57,7 +58,8 @@ func (s *Screen) writeWide(c []byte) {
 		left = s.cols
 	}
 	s.emulate(c)
-	s.wraps = !s.noWrap && left == 2 && s.current().CursorPosition().X == s.cols-1 // not if it is part of a title
+	// If the character is part of a title, the cursor has not moved.
+	s.wraps = !s.noWrap && left == 2 && s.current().CursorPosition().X == s.cols-1
 }
 
 // writeWrapped is writePiece after a line that a wide character has filled.

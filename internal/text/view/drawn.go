@@ -59,9 +59,9 @@ type layer struct {
 	parts   [][2]int // the parts before the current one
 	start   int      // the offset of the current part
 	whole   bool
-	home    int    // the last sequence that moved the cursor to a place, if no text came since, plus one; 0: none
+	home    int    // the offset of the last move to a place without text since, plus one; 0: none
 	top     bool   // home moved to the first row and column
-	clear   int    // the last sequence that erased the screen, if the cursor's place is not known yet, plus one
+	clear   int    // the offset of the last erasure while the cursor's place is unknown, plus one
 	margins [2]int // the last sequence that set them
 	lines   []int  // the last ends of lines since the program last moved in another way than by text
 	count   int    // how many those were

@@ -9,7 +9,7 @@ import (
 
 const (
 	blockBytes = 256 << 10 // a Folder passes text on when it has so much
-	maxLine    = 1 << 20   // a longer line is passed on in pieces, or a line without end would fill the memory
+	maxLine    = 1 << 20   // a longer line is passed on in pieces: it could fill the memory
 	maxOpen    = 1 << 20   // a longer escape sequence is taken for a broken one; a picture can be as long
 	minPlain   = 16 << 10  // fewer plain bytes are drawn
 	farRedraw  = 64 << 10  // a row that is drawn again so far from where it began begins again
@@ -103,7 +103,8 @@ func (f *Folder) Write(b []byte, places []Place) {
 func (f *Folder) Begin() int64 {
 	s := &f.screen
 	begin := s.row(s.base).at
-	for y := s.base + 1; y < s.end; y++ { // a row that is redrawn can begin after the rows below it, see redraw
+	// A row that is redrawn can begin after the rows below it, see redraw.
+	for y := s.base + 1; y < s.end; y++ {
 		begin = min(begin, s.row(y).at)
 	}
 	for _, row := range f.rows {

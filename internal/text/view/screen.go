@@ -32,15 +32,17 @@ type row struct {
 // https://github.com/torvalds/linux/blob/master/drivers/tty/n_tty.c), and a program that draws over
 // its own text draws the same widths again.
 type screen struct {
-	rows       [maxRows]row // a ring: row y is rows[y%maxRows]
-	base, end  int          // rows that can be changed; those before base are in out
-	y, x       int          // the cursor
-	home       int          // the row that a program uses as the top; -1: unknown
-	full       bool         // the program has switched to the other screen
-	filling    rune         // the result of the function filling for the last row that was settled
-	saved      bool
-	sy, sx     int
-	statusLine bool // the cursor was saved and moved elsewhere, and not yet restored: a status line, not shown
+	rows      [maxRows]row // a ring: row y is rows[y%maxRows]
+	base, end int          // rows that can be changed; those before base are in out
+	y, x      int          // the cursor
+	home      int          // the row that a program uses as the top; -1: unknown
+	full      bool         // the program has switched to the other screen
+	filling   rune         // the result of the function filling for the last row that was settled
+	saved     bool
+	sy, sx    int
+	// statusLine is set while the cursor is saved and elsewhere: the program draws a status line,
+	// which is not shown.
+	statusLine bool
 	out        lines
 
 	folder *Folder // the Folder that the screen draws for, which must know where rows begin; nil: none
