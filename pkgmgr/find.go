@@ -189,7 +189,7 @@ func numbered(path, major, minor string) interpreter {
 
 var (
 	dotted          = pattern.Lazy(`^(\d+)\.(\d+)`)
-	interpreterName = pattern.Lazy(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.12, python3.13t, pypy3.10
+	interpreterName = pattern.Lazy(`^(?:python|pypy)(\d)\.(\d+)[a-z]*$`) // python3.13t, pypy3.10
 )
 
 // recorded returns the version of the Python at path from its environment's pyvenv.cfg

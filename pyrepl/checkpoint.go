@@ -35,7 +35,8 @@ func (s dormant) Ended() string {
 // Memory returns how much memory the worker shares with no other process, or 0 if that is not
 // known.
 func (s dormant) Memory() int64 {
-	n, _ := procfs.PrivateMemory(s.State().PID) // an error: it has ended, or the system does not say
+	// An error means that it has ended or the system does not say.
+	n, _ := procfs.PrivateMemory(s.State().PID)
 	return n
 }
 

@@ -70,7 +70,8 @@ func (s *Session) Usage() process.Usage {
 	if w == nil {
 		return process.Usage{}
 	}
-	u, _ := w.Process().Usage() // an error means that the worker has ended or the system does not say
+	// An error means that the worker has ended or the system does not say.
+	u, _ := w.Process().Usage()
 	return u
 }
 

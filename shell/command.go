@@ -122,7 +122,7 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 
 func (r *run) startOnTTY(owner *process.Owner, spec process.Spec, pace tty.Pace) (err error) {
 	if r.terminal, err = runner.OpenTerminal(); err != nil {
-		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail too
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) { // pipes would fail
 			return err
 		}
 		return startError{err.Error(), jobs.NoTerminal}

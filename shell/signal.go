@@ -15,7 +15,8 @@ import (
 // signal sends the signal of that name to the foreground group for by, and returns the names of the
 // processes in it.
 func (r *run) signal(name string, by jobs.By) (to string, err error) {
-	tree, _ := r.handle.Tree() // the signal, which can end them, comes later; after an error fewer are named
+	// The signal, which can end them, comes later. After an error fewer are named.
+	tree, _ := r.handle.Tree()
 	group := r.foreground()
 	r.noteSent(name, by)
 	if err := syscall.Kill(-group, unix.SignalNum(name)); err != nil {

@@ -70,7 +70,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if k.tokens == nil && at.Addr().Network() != "unix" {
 		fmt.Fprint(stderr, withoutTokens)
 	}
-	served := make(chan error, 2) // room for both results, of which the second may come after the end
+	served := make(chan error, 2) // room for both: one may come after the end
 	go func() {                   // owned by serveMany; ends with the listener
 		served <- server.Serve(at)
 	}()

@@ -95,7 +95,7 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	}
 	cut, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1) // room for the one result, which may come after the end of serveOne
+	served := make(chan error, 1) // buffered: it may come after the end of serveOne
 	go func() {                   // owned by serveOne; ends with the connection, or with the process after a signal
 		served <- connect(cut, eng, set, signals.caught, in, out)
 	}()

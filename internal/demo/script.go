@@ -71,7 +71,7 @@ func parse(script string) ([]step, error) {
 	for _, s := range steps {
 		for i := range s.calls {
 			for _, section := range []*[]string{&s.calls[i].lines, &s.calls[i].want} {
-				for len(*section) > 0 && (*section)[len(*section)-1] == "" { // the space between steps
+				for len(*section) > 0 && (*section)[len(*section)-1] == "" { // space between steps
 					*section = (*section)[:len(*section)-1]
 				}
 			}

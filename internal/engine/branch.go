@@ -20,7 +20,7 @@ type (
 	Shared    = pyrepl.Shared    // what a branch has in common with its parent
 	BusyError = pyrepl.BusyError // a session was not idle in time
 
-	DeletedError           = pyrepl.DeletedError     // a session was deleted before it could be branched
+	DeletedError           = pyrepl.DeletedError     // a session was deleted before its branch
 	MissingCheckpointError = checkpoint.MissingError // a session has no such checkpoint
 )
 

@@ -303,7 +303,8 @@ func plain(err error) error {
 		err = e.Err
 	}
 	switch {
-	case err.Error() == "path escapes from parent": // os does not export it: https://go.dev/issue/74640
+	// os does not export this error: https://go.dev/issue/74640
+	case err.Error() == "path escapes from parent":
 		return ErrOutside
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("there is %w", err) // "there is no such file or directory"

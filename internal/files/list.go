@@ -22,7 +22,7 @@ import (
 
 // The bounds of a listing.
 const (
-	maxEntries = 1_000_000 // List stops counting here, so that a huge tree does not hold a call for long
+	maxEntries = 1_000_000 // List stops counting here: a huge tree would hold a call for long
 	batch      = 4096      // the number of entries that one read of a directory returns
 	lineMax    = 4096      // characters of a line; the rest is cut
 )

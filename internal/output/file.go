@@ -81,7 +81,8 @@ func (s *slots) write(n int64, g segment) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if more > 0 && s.slot(place) == slot { // else it was taken meanwhile, with what it was counted for
+	// Otherwise it was taken meanwhile, with what it was counted for.
+	if more > 0 && s.slot(place) == slot {
 		refused := min(more, bytes-written)
 		f.used -= refused
 		f.blocks[slot] -= refused

@@ -18,7 +18,7 @@ type Config struct {
 const (
 	segmentSize   = 256 << 10 // bytes that a log keeps in memory before it uses the disk
 	minSegments   = 16        // a small cap makes for small segments, not for few
-	maxInMemory   = 3         // sealed segments kept in memory if the disk fails: the first and the newest
+	maxInMemory   = 3         // sealed segments in memory if the disk fails: the first and the newest
 	defaultCap    = 1 << 30
 	defaultMemory = 1 << 20 // the cap if there is no disk
 )

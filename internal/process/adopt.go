@@ -42,7 +42,8 @@ func (r *processReaper) enlist(pid int, terminal uint64, enter func(*child.Child
 	switch {
 	case s.Parent != os.Getpid() || r.started[pid]:
 		return errors.New("it is no orphan of ours")
-	case s.Session != pid || s.Terminal != terminal && !s.Ending(): // an ending one loses its terminal
+	// A process that is ending loses its terminal.
+	case s.Session != pid || s.Terminal != terminal && !s.Ending():
 		return errors.New("it does not lead its own session on its terminal")
 	}
 	c, err := child.Adopt(s.Process)

@@ -66,7 +66,8 @@ func NewOwner(c Config) (*Owner, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0) // os.OpenFile would start the poller
+	// os.OpenFile would start the poller.
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}

@@ -88,7 +88,8 @@ func (h *Handle) Stop(l Ladder) (result StopResult) {
 		h.awaitExit(l.Exit)
 	}
 	wanted, _ := l.Requests.Wanted()
-	rung := max(slices.Index(rungs, l.From), slices.Index(rungs, wanted), 0) // an empty rung has the index -1
+	// An empty rung has the index -1.
+	rung := max(slices.Index(rungs, l.From), slices.Index(rungs, wanted), 0)
 	for ; !over(l.Over); rung = h.nextRung(&l, rung) {
 		result.Needed = append(result.Needed, rungs[rung])
 		l.Requests.Trying(rungs[rung])

@@ -84,7 +84,7 @@ func (h *Handle) members() ([]procfs.Stat, error) {
 	seen := retain(old, es)
 	reaper.mu.Lock()
 	defer reaper.mu.Unlock()
-	if !reaper.handles[h] { // proven gone since the walk began: the guard has forgotten its sessions
+	if !reaper.handles[h] { // it ended since the walk began: the guard has forgotten its sessions
 		return nil, err
 	}
 	// Owner.Adopt can have made a process of the walk a started one.

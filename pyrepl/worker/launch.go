@@ -266,7 +266,7 @@ func (w *Worker) hello(ctx context.Context, python string, cfg Config, prog prog
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case ev := <-w.events: // any event proves that the program runs, because it begins with our token
+	case ev := <-w.events: // any event proves that the program runs: it begins with our token
 		hello, _ := ev.(helloEvent)
 		w.stackReader = newStackReader(w.handle.PID(), hello.Version, python, cfg.Dir)
 		return nil
@@ -290,7 +290,7 @@ func (w *Worker) startupError(python string, cfg Config) error {
 	reason := ""
 	for line := range strings.Lines(view.Text(w.port.Tail(startupTail))) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(reason, ": Fatal Python error") { // stacks follow this line
+		if line != "" && !strings.HasPrefix(reason, ": Fatal Python error") { // stacks follow
 			reason = ": " + line
 		}
 	}

@@ -231,7 +231,8 @@ func (b *patientReader) Read(p []byte) (int, error) {
 	switch {
 	case err == nil || err == io.EOF:
 		return n, err
-	case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(until): // ctx has set an earlier one
+	// ctx has set an earlier deadline.
+	case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(until):
 		return n, errEnded
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, errStalled

@@ -299,7 +299,8 @@ func (t *Tree) search(table map[uint64]netip.AddrPort) (map[uint64]Port, error) 
 	ps, err := t.list()
 	for _, p := range ps {
 		inodes, readErr := sockets(p.PID)
-		if !errors.Is(readErr, procfs.ErrGone) && !errors.Is(readErr, fs.ErrPermission) { // neither changes
+		// Neither of these two errors changes.
+		if !errors.Is(readErr, procfs.ErrGone) && !errors.Is(readErr, fs.ErrPermission) {
 			err = cmp.Or(err, readErr)
 		}
 		for _, inode := range inodes {

@@ -25,7 +25,7 @@ func CPUTime(pid int) (time.Duration, error) {
 	// call.
 	var t unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, uintptr(int32(^pid<<3|processClock)), uintptr(unsafe.Pointer(&t)), 0); err != 0 {
-		return 0, ErrGone // the call needs no permission and opens nothing, so there is no other reason
+		return 0, ErrGone // the only reason: the call needs no permission and opens nothing
 	}
 	return time.Duration(t.Nano()), nil
 }
@@ -115,7 +115,7 @@ func (c *Clocks) follow(pids []int) (grew bool) {
 		default:
 			k.pid = pid
 			if _, err := k.ran(); err != nil {
-				c.incomplete = true // it has ended, perhaps after starting others: the next Follow shows them
+				c.incomplete = true // it may have started others: the next Follow shows them
 				continue
 			}
 			grew = true

@@ -118,7 +118,8 @@ func All() ([]Stat, error) {
 		switch {
 		case e == nil:
 			all = append(all, s)
-		case e != ErrGone && !errors.Is(e, fs.ErrPermission): // hidepid shows pids of unreadable processes
+		// With hidepid, the pids of processes that can't be read are listed.
+		case e != ErrGone && !errors.Is(e, fs.ErrPermission):
 			err = cmp.Or(err, e)
 		}
 	}
@@ -141,7 +142,8 @@ func Children(pid, threads int) ([]int, error) {
 	}
 	var arr [512]byte
 	var pids []int
-	for _, tid := range slices.Backward(tids) { // a thread that ends leaves its children to the first one
+	// A thread that ends leaves its children to the first one.
+	for _, tid := range slices.Backward(tids) {
 		b, e := readFile(TaskPath(pid, tid, "children"), arr[:])
 		if e != nil {
 			if e != ErrGone || len(tids) == 1 { // one of several threads can end meanwhile
@@ -197,11 +199,13 @@ func (l *ChildList) Empty() bool {
 		return false
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(pathOf(l.pid, "task"), &st); err != nil || st.Nlink != 2+1 { // one for each thread
+	// A directory has two links, and one more for each directory in it: one for each thread.
+	if err := unix.Stat(pathOf(l.pid, "task"), &st); err != nil || st.Nlink != 2+1 {
 		return false
 	}
 	var b [1]byte
-	n, err := l.file.ReadAt(b[:], 0) // the children of a thread that has ended are the first thread's by now
+	// The children of a thread that has ended are the first thread's by now.
+	n, err := l.file.ReadAt(b[:], 0)
 	return n == 0 && err == io.EOF
 }
 

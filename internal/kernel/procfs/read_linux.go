@@ -28,7 +28,7 @@ func readReserved(path string, buf []byte, limit int) ([]byte, error) {
 	fillReserve()
 	b, err := read(path, buf, limit)
 	if exhausted(err) {
-		return readAgain(path, limit) // a separate function, so that b and err stay off the heap here
+		return readAgain(path, limit) // a separate function keeps b and err off the heap here
 	}
 	return b, err
 }

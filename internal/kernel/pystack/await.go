@@ -70,7 +70,8 @@ func (t *Target) top(b []byte, frame uint64, state int8) (addr uint64, waits boo
 		depth = int(int32(binary.LittleEndian.Uint32(b[l.depth:])))
 	}
 	switch {
-	case l.minor == 9: // the address, which is 0 while it is at work; the state says only whether it is
+	// The address is 0 while the frame is at work; the state says only whether it is.
+	case l.minor == 9:
 		addr = wordAt(b, l.stack)
 		return addr, state == 0 && addr != 0
 	case l.minor == 10: // stack is the address of the first value, depth the number of values

@@ -43,10 +43,12 @@ func (pid process) read(spans []span) error {
 // whether it runs, and whether a signal has stopped it.
 func activity(pid int) (ran time.Duration, switches int, runs, stopped bool) {
 	var buf [2048]byte
-	b, _ := procfs.ReadStart(procfs.TaskPath(pid, pid, "schedstat"), buf[:]) // an error: it counts as idle
+	// If this fails, the process counts as idle.
+	b, _ := procfs.ReadStart(procfs.TaskPath(pid, pid, "schedstat"), buf[:])
 	text, _, _ := strings.Cut(string(b), " ")
 	n, _ := strconv.ParseInt(text, 10, 64)
-	b, _ = procfs.ReadStart(procfs.TaskPath(pid, pid, "status"), buf[:]) // an error: the switches are unknown
+	// If this fails, the switches are unknown.
+	b, _ = procfs.ReadStart(procfs.TaskPath(pid, pid, "status"), buf[:])
 	for line := range strings.Lines(string(b)) {
 		if name, count, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
 			n, _ := strconv.Atoi(strings.TrimSpace(count))
@@ -70,7 +72,8 @@ func Available() error {
 		return err
 	}
 	const setting = "kernel.yama.ptrace_scope"
-	scope, err := procfs.ReadAtMost("/proc/sys/kernel/yama/ptrace_scope", 1) // an error: there is no Yama
+	// An error means that there is no Yama.
+	scope, err := procfs.ReadAtMost("/proc/sys/kernel/yama/ptrace_scope", 1)
 	switch {
 	case err != nil || scope[0] < '2' || scope[0] == '2' && tracesAll():
 		return nil

@@ -99,7 +99,8 @@ func readLayout(v *view, runtime uint64, minor int) (layout, error) {
 		waiting: at.waiting, under: at.under,
 	}
 	l.compact = l.ascii + 16
-	if wordAt(b, 16) != 0 && minor >= 14 { // free-threaded: the byte in front of the kind changes on its own
+	// In a free-threaded build the byte in front of the kind changes on its own.
+	if wordAt(b, 16) != 0 && minor >= 14 {
 		l.kindBit = 8
 	}
 	if at.stack != 0 {

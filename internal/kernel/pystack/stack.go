@@ -53,7 +53,7 @@ type Stack struct {
 	Frames []Frame // outermost first, without the frames of the program itself
 	Outer  int     // the number of further frames, outside of Frames
 	More   bool    // there are more frames than Outer
-	Awaits bool    // the event loop has the thread, and Frames are of the coroutine that waits for it
+	Awaits bool    // the event loop has the thread; Frames are of the coroutine that awaits it
 	Loop   bool    // the event loop has the thread, and no coroutine that waits for it can be read
 
 	// Own has the frames of the program itself without Program.Bottom, outermost first. It is set

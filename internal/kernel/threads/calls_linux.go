@@ -244,7 +244,8 @@ func (t Thread) TimerDue(fd int) (time.Duration, error) {
 	switch {
 	case err != nil || intervalErr != nil:
 		return 0, ErrNoWait
-	case !bytes.Contains(b, []byte("ticks: 0\n")) || left == 0 && interval > 0: // it has expired just now
+	// The timer has expired just now.
+	case !bytes.Contains(b, []byte("ticks: 0\n")) || left == 0 && interval > 0:
 		return 0, nil
 	case left == 0:
 		return math.MaxInt64, nil

@@ -33,7 +33,8 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 			key, pressed = keys.Text(element), true
 		case holdsKeys(element):
 			return nil, report.Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
-		case isChord().MatchString(element), len(nearestKeys(element)) > 0: // it is likely meant as a key
+		// The element is likely meant as a key.
+		case isChord().MatchString(element), len(nearestKeys(element)) > 0:
 			return nil, a.noKey(i)
 		default:
 			key = keys.Text(element)

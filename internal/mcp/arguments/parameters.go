@@ -20,7 +20,7 @@ const (
 	maxNames   = 1000              // the variables of one call
 	maxKeys    = 1000              // the keys that one call sends
 	maxSide    = 1000              // rows and columns of a terminal
-	maxWait    = 110 * time.Second // some clients move a call that takes two minutes to the background
+	maxWait    = 110 * time.Second // some clients move a call of two minutes to the background
 	maxSeconds = 366 * 24 * 3600   // the longest timeout
 	minQuiet   = 100 * time.Millisecond
 )

@@ -68,7 +68,8 @@ func (t valueType) check(name string, raw json.RawMessage) error {
 	switch {
 	case found == t.found:
 		return nil
-	case t == aList && found == "a string" && len(raw) > len(`""`): // meant makes a list of any other text
+	// meant makes a list of any other text.
+	case t == aList && found == "a string" && len(raw) > len(`""`):
 		return report.Mistakef(`%s must be an array of strings, such as ["a", "b"]; this text begins like one and is none.`, name)
 	}
 	return report.Mistakef("%s must be %s, not %s.", name, t.wanted, found)

@@ -158,7 +158,7 @@ func (p *posts) exchange(req *http.Request, id int) error {
 		p.client.deliver(m)
 		answered = m.ID != nil && *m.ID == id
 	}
-	io.Copy(io.Discard, res.Body) // so that the connection can be used again; an error only closes it
+	io.Copy(io.Discard, res.Body) // the connection can then be used again
 	return nil
 }
 

@@ -78,7 +78,8 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 		if conn, ok := r.Context().Value(connKey{}).(*conn); ok {
 			conn.known()
 		}
-		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // each write sets its own from here on
+		// From here on, each write sets its own deadline.
+		http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		exchangeOf(r).by(c.Caller, eraOf(r))
 		next(w, r, c)
 	}

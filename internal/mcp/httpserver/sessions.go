@@ -59,7 +59,8 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, c *caller)
 	case r.Method == http.MethodPost:
 		ended = s.sessions.use(found)
 	case r.Method == http.MethodDelete:
-		s.sessions.answer(found) // or the end of the session would wait for its calls, and drop their answers
+		// Otherwise the end of the session would wait for its calls and drop their answers.
+		s.sessions.answer(found)
 	}
 	defer ended()
 	s.older.ServeHTTP(w, with(r, found.server))

@@ -73,7 +73,8 @@ func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error)
 	if a.MaxBytes != nil {
 		chars = arguments.MaxText
 	}
-	part, err := d.Read(a.Path, offset, min(most, int64(chars)*4)) // a character takes four bytes at most
+	// A character takes four bytes at most.
+	part, err := d.Read(a.Path, offset, min(most, int64(chars)*4))
 	if err != nil {
 		if errors.Is(err, files.ErrIsDirectory) {
 			err = fmt.Errorf("%w; list_files lists it", err)

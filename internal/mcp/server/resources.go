@@ -43,7 +43,7 @@ type readResult struct {
 }
 
 var (
-	notCached  = mcp.Cacheable{CacheScope: "private"} // an answer for this client and this moment only
+	notCached  = mcp.Cacheable{CacheScope: "private"} // for this client and this moment only
 	unchanging = mcp.Cacheable{CacheScope: "public"}  // a list that is the same for all clients
 )
 

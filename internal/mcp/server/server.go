@@ -123,7 +123,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		}
 		reply.Insert("Session", made)
 	}
-	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle interpreter
+	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
 		if current.notices.Lost(loss.Session + " " + loss.Job) {
 			reply.Insert("Lost", loss.String())
 		}

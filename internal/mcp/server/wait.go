@@ -69,7 +69,8 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 			return r, nil
 		}
 	}
-	share := (arguments.MaxText - r.Chars() - 1) / len(records) // the room after a blank line, shared
+	// The replies share the room after a blank line.
+	share := (arguments.MaxText - r.Chars() - 1) / len(records)
 	var lines strings.Builder
 	for i, record := range records {
 		line := c.reporter.Line(record)

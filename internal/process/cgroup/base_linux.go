@@ -115,7 +115,8 @@ func locate(groups, mounts string) (string, error) {
 	outside := func(path string) bool { return path == "/.." || strings.HasPrefix(path, "/../") }
 	for line := range strings.Lines(mounts) {
 		mount, kind, _ := strings.Cut(line, " - ")
-		fields := strings.Fields(mount) // the fourth is the mounted directory, the fifth where it is
+		// The fourth field is the mounted directory, the fifth is where it is mounted.
+		fields := strings.Fields(mount)
 		if !strings.HasPrefix(kind, "cgroup2 ") || len(fields) < 5 || outside(fields[3]) || outside(name) {
 			continue
 		}
@@ -136,7 +137,8 @@ func members(dir string) (ours, others []procfs.Process, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := procfs.All() // listed later than the group, so that a process that is missing has ended
+	// They are listed later than the group, so a process that is missing has ended.
+	all, err := procfs.All()
 	if err != nil {
 		return nil, nil, err
 	}

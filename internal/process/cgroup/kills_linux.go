@@ -14,7 +14,8 @@ import (
 // within ours, count mostly the processes of others. If our group has no count, Kills returns the
 // count of the whole system.
 func Kills() (uint64, error) {
-	groups, err := os.ReadFile("/proc/self/cgroup") // each time, because a process can be moved to another
+	// It is read each time, because a process can be moved to another group.
+	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		groups = nil
 	}

@@ -32,7 +32,8 @@ func newWaiter(pidfd int) waiter {
 	if pidfd < 0 {
 		return waiter{}
 	}
-	if err := unix.SetNonblock(pidfd, true); err != nil { // a blocking one is kept out of the poller
+	// The poller takes no descriptor in blocking mode.
+	if err := unix.SetNonblock(pidfd, true); err != nil {
 		unix.Close(pidfd)
 		return waiter{}
 	}

@@ -24,7 +24,7 @@ const remindTime = 100 * time.Millisecond
 // an interactive shell does (https://www.gnu.org/software/bash/manual/html_node/Signals.html). It
 // continues stopped processes so that they receive the signal.
 func Terminate(es []procfs.Stat) {
-	ignoring := ignoringSIGTERM(es) // first: a shell may execute another program when its child ends
+	ignoring := ignoringSIGTERM(es) // first: a shell may exec when its child ends
 	SendGroups(es, syscall.SIGTERM, syscall.SIGCONT)
 	hangUp(ignoring)
 }

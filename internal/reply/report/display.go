@@ -21,8 +21,9 @@ const (
 // adds a line that says how to get them, and names those that are only resources.
 func (r *Reply) pictures(j *jobs.Job, x excerpt) (list []jobs.Form) {
 	size, more, first := 0, 0, ""
-	var unseen []int                 // the numbers of pictures that are only resources
-	for _, d := range j.Displays() { // listed after the excerpt was taken, so each line has its display
+	var unseen []int // the numbers of pictures that are only resources
+	// They are listed after the excerpt was taken, so each line has its display.
+	for _, d := range j.Displays() {
 		if !d.Picture || !x.shows(d.Line.To-1) {
 			continue
 		}

@@ -26,7 +26,7 @@ const (
 // that a reply costs the same however long the log is.
 const (
 	endBytes    = 256 << 10
-	newestBytes = 8 << 10 // for a running job; more if the reply has room for more than 2,000 characters
+	newestBytes = 8 << 10 // for a running job; more if a reply has room for more than 2,000 characters
 )
 
 // First errors take this share of a page, and no room that is too small for one.

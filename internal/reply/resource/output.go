@@ -67,7 +67,8 @@ func outputParts(j *jobs.Job, cursor int64, raw bool) []part {
 			cut = completeCharacters
 		}
 		shorter := cut(w, rng.More)
-		if shorter.End() > w.Cursor || !rng.More { // a sequence that a gap has split is never complete
+		// A sequence that a gap has split is never complete.
+		if shorter.End() > w.Cursor || !rng.More {
 			w = shorter
 		}
 	}

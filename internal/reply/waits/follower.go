@@ -54,7 +54,7 @@ func newFollower(log output.Reader, c *Conditions) *follower {
 
 // scan reads what the log has now, unless ctx ends, and returns the first match.
 func (f *follower) scan(ctx context.Context) *match {
-	end := f.log.Stat().End // a scan is finite even during a flood: later output is for the next scan
+	end := f.log.Stat().End // later output is for the next scan: a flood would keep this one going
 	for ctx.Err() == nil && f.scanner.Read(end) {
 		if m := f.first(nil); m != nil && m.at < f.scanner.Passed() {
 			return m
@@ -72,7 +72,7 @@ func (f *follower) scan(ctx context.Context) *match {
 			}
 		}
 	})
-	f.rest = max(minRest, 4*time.Since(begin)) // the last line can be long, and each scan searches it again
+	f.rest = max(minRest, 4*time.Since(begin)) // each scan searches the last line again
 	return f.first(changing)
 }
 

@@ -26,7 +26,7 @@ func (c *Conditions) Describe(outcomes []Outcome) string {
 		}
 	}
 	why = append(end, why...)
-	if c.Pattern == nil && c.Stop == nil && c.Quiet == 0 { // the wait is for ends and questions only
+	if c.Pattern == nil && c.Stop == nil && c.Quiet == 0 { // it waits for ends and questions only
 		return endsText(outcomes, c.Every)
 	}
 	has := func(e event) bool {

@@ -102,7 +102,7 @@ func (s *Screen) row(y int) string {
 	for x := range s.cols {
 		cell := s.current().CellAt(x, y)
 		switch {
-		case cell == nil || cell.Width == 0 && cell.Content == "": // the second half of a wide character
+		case cell == nil || cell.Width == 0 && cell.Content == "": // the rest of a wide character
 		case cell.Content == "":
 			b.WriteByte(' ')
 		default:

@@ -125,7 +125,7 @@ func (f flat) tail(low, budget int) (start int, text []string) {
 	if f.startsLine(start) || start == low && low > 0 {
 		return start, text
 	}
-	if line := f.lineEnd(start); line > low { // the bytes from there to start can be without characters
+	if line := f.lineEnd(start); line > low { // the bytes up to start can be without characters
 		if _, ok := fits(len(f.data) - line); ok {
 			return start, text
 		}

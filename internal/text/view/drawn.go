@@ -134,7 +134,7 @@ func (d *drawer) switchScreen(from, to int, alternate bool) {
 		d.main.parts = append(d.main.parts, [2]int{d.main.start, d.switched})
 		d.onto, d.main.start = &d.main, to
 		d.main.moved()
-	case !alternate && !d.main.whole: // the output before b must have switched to the alternate screen
+	case !alternate && !d.main.whole: // output before b has switched to the alternate screen
 		d.main = layer{start: to}
 	}
 }

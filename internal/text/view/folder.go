@@ -10,7 +10,7 @@ import (
 const (
 	blockBytes = 256 << 10 // a Folder passes text on when it has so much
 	maxLine    = 1 << 20   // a longer line is passed on in pieces: it could fill the memory
-	maxOpen    = 1 << 20   // a longer escape sequence is taken for a broken one; a picture can be as long
+	maxOpen    = 1 << 20   // a longer escape sequence counts as broken; a picture can be as long
 	minPlain   = 16 << 10  // fewer plain bytes are drawn
 	farRedraw  = 64 << 10  // a row that is drawn again so far from where it began begins again
 )

@@ -195,7 +195,7 @@ func (s *screen) print(b []byte) {
 			continue
 		}
 		n := min(len(b), maxCols-s.x)
-		cells := slices.Grow(r.cells, n) // a local: each write to r.cells would cost a write barrier
+		cells := slices.Grow(r.cells, n) // a local: writes to r.cells would cost a write barrier
 		for _, c := range b[:n] {
 			cells = append(cells, rune(c))
 		}

@@ -35,7 +35,7 @@ func completeWithin(b []byte, most int) int {
 // lastEscape returns where the last escape sequence of b begins, or -1.
 func lastEscape(b []byte) int {
 	i := -1
-	if bytes.IndexByte(b, escape.ESC) >= 0 { // much faster than from the end, and most text has none
+	if bytes.IndexByte(b, escape.ESC) >= 0 { // faster than from the end, and most text has none
 		i = bytes.LastIndexByte(b, escape.ESC)
 	}
 	low := max(0, i, len(b)-maxHeld)
