@@ -14,7 +14,7 @@ type Exception struct {
 	Frames        []Frame   `json:"frames,omitempty"`   // outermost first
 	OmittedFrames int       `json:"omitted_frames,omitempty"`
 
-	Causes  []Exception `json:"causes,omitempty"`     // the exceptions that led to it, the newest first
+	Causes  []Exception `json:"causes,omitempty"`     // those that led to it, the newest first
 	Members []Exception `json:"exceptions,omitempty"` // the members of an ExceptionGroup
 }
 

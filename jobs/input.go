@@ -63,7 +63,7 @@ type Delivery struct {
 	Behind bool   // Typing was queued behind an earlier one
 
 	Signalled string // the programs that got the signal: "sleep (pid 812)"
-	Made      string // the last signal that the terminal has made of the input, such as SIGINT; empty: none
+	Made      string // the last signal that the terminal made of the input: SIGINT; empty: none
 	Rest      bool   // some of the input follows Made and is to be read
 }
 

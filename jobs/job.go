@@ -17,7 +17,7 @@ type Job struct {
 	shared     *shared
 	delivering chan struct{} // holds one token while input is being delivered
 
-	saving sync.Mutex // held over a snapshot and its Save, so that an older record never replaces a newer one
+	saving sync.Mutex // held over a snapshot and its Save: no older record replaces a newer one
 
 	displaying sync.Mutex // held while a display and its line are added
 	displays   []Display  // the displays that were not replaced
@@ -27,7 +27,7 @@ type Job struct {
 	clearAt    int64
 
 	mu          sync.Mutex
-	record      Record        // Output, Cleared and Terminal are unset: they change outside this lock
+	record      Record        // Output, Cleared and Terminal stay unset: they change elsewhere
 	live        Live          // zero once the status is final
 	terminal    TerminalSize  // sizes its own terminal; nil: it has none
 	changed     chan struct{} // closed and dropped at a change; made when a caller waits

@@ -109,12 +109,12 @@ type Receipt struct {
 	State State         `json:"state,omitempty"`    // the state of the session's variables
 	Limit time.Duration `json:"limit_ns,omitempty"` // the timeout that was reached
 
-	HungUp    []Process `json:"hung_up,omitempty"`      // ended by the hangup when the leader exited
+	HungUp    []Process `json:"hung_up,omitempty"`      // ended by the hangup at the leader's exit
 	Left      []Process `json:"left_running,omitempty"` // still running after the end
 	Survivors []Process `json:"survivors,omitempty"`    // could not be ended
 	Unclaimed []Process `json:"unclaimed,omitempty"`    // belong to this job or to another
 
-	Names NameChange `json:"names,omitzero"` // the session's variables that the job has made or removed
+	Names NameChange `json:"names,omitzero"` // the variables that the job has made or removed
 
 	Files FileChange `json:"files,omitzero"` // files below the working directory
 

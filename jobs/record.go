@@ -58,7 +58,7 @@ type Record struct {
 	// Listening has what was opened since the job was started. It is nil once Status is final.
 	Listening []Listener `json:"listening,omitempty"`
 	PID       int        `json:"pid,omitempty"`      // the process in the foreground; 0: unknown
-	Terminal  *Size      `json:"terminal,omitempty"` // the size of its own terminal; nil if it has none
+	Terminal  *Size      `json:"terminal,omitempty"` // the size of its terminal; nil if it has none
 
 	Created time.Time   `json:"created"`
 	Started time.Time   `json:"started,omitzero"`

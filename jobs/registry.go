@@ -46,7 +46,7 @@ type Registry struct {
 	jobs      map[string]*Job
 	order     []*Job // the jobs in the order of their starts
 	retention retention
-	since     uint64 // this server has given no id with an earlier time; in milliseconds, as a ULID has it
+	since     uint64 // no id of this server has an earlier time; in milliseconds, as in a ULID
 
 	ended           map[Status]int64 // the number of jobs that have ended, by status
 	forgottenOutput int64            // bytes that forgotten jobs have written

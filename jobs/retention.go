@@ -16,7 +16,7 @@ type retention struct {
 	maxAge time.Duration
 
 	ended []*Job // ended jobs, in the order of their ends
-	left  []*Job // ended jobs that left processes running, and jobs that have ended since the last prune
+	left  []*Job // ended jobs that left processes, and jobs ended since the last prune
 
 	timer  *time.Timer // runs until the oldest job is too old
 	closed bool

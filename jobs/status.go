@@ -9,7 +9,7 @@ type Status string
 const (
 	Queued       Status = "queued"        // waiting for its turn
 	Running      Status = "running"       // its runner works
-	WaitingInput Status = "waiting_input" // its runner works, and one of its programs waits for input
+	WaitingInput Status = "waiting_input" // the runner works, and a program waits for input
 	Completed    Status = "completed"     // ran to its end, or exited 0
 	Failed       Status = "failed"        // ended in any other way without a request
 	Cancelled    Status = "cancelled"     // ended because of a request

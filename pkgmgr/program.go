@@ -59,7 +59,7 @@ func (m *Manager) useActivated() {
 		now := m.getenv(active.Name)
 		if now != "" && now != active.Value && environmentIn(m.abs(now), active.Name).exists {
 			m.cfg.Python.Value, m.cfg.VenvDir.Value = "", ""
-			m.cfg.VirtualEnv = Setting{active.Name, now} // locate tries it first, and errors name it
+			m.cfg.VirtualEnv = Setting{active.Name, now} // locate tries it first; errors name it
 			return
 		}
 	}

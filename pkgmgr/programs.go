@@ -136,7 +136,7 @@ func (m *Manager) writePrograms(dir string) error {
 			return err
 		}
 		if err := unix.Access(path, unix.X_OK); err != nil {
-			return fmt.Errorf("%s can't be run (%w)", path, err) // its file system is mounted noexec
+			return fmt.Errorf("%s can't be run (%w)", path, err) // on a file system mounted noexec
 		}
 	}
 	return nil

@@ -157,7 +157,7 @@ type run struct {
 	mu         sync.Mutex
 	signalled  bool                   // the worker was asked for an interrupt: a sync is due
 	reached    bool                   // the code has had the interrupt
-	reported   int64                  // interrupts that the worker had reported before the last request
+	reported   int64                  // interrupts that were reported before the last request
 	ownHandler bool                   // the code's own SIGINT handler took the interrupt
 	raises     int                    // KeyboardInterrupts since the last request for one
 	raisedAt   time.Time              // the time of the last KeyboardInterrupt
@@ -165,7 +165,7 @@ type run struct {
 	spot       uint64                 // the instruction of the code at that repetition; 0: unknown
 	questions  []worker.QuestionEvent // the open ones, oldest first
 	sent       sentAnswer             // the last answer that was sent
-	reading    bool                   // a program reads the terminal, and may wait for other things as well
+	reading    bool                   // a program reads the terminal, and may wait for more
 	eofNext    bool                   // the next question gets the end of file
 	asked      bool                   // the code asked for input and was refused
 }

@@ -12,7 +12,7 @@ import (
 type ticket struct {
 	port       *jobs.Port    // nil: the place is not for a job
 	resets     bool          // it ends the namespace
-	cancelFork func()        // cancels the fork that the holder of the turn makes; nil: it makes no fork
+	cancelFork func()        // cancels the fork that the holder of the turn makes; nil: none
 	ready      chan struct{} // closed when the turn has come, or will not come
 	err        error         // why the turn will not come; set before ready is closed
 }

@@ -73,7 +73,7 @@ type Replay struct {
 	Earlier []Entry
 	Work    Work
 	Note    string                    // added to the receipt if Work has run
-	Abandon func(ctx context.Context) // ends the session if its job ends before Work has begun; nil: it stays
+	Abandon func(ctx context.Context) // ends the session if Work never begins; nil: it stays
 }
 
 // Replay returns the runner of r in a session made for it. It ends at the first earlier job that

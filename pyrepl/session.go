@@ -33,7 +33,7 @@ type Session struct {
 	w       *worker.Worker // nil until the first use, and after its death was noticed
 	note    string         // a note about the worker, for the receipt of the next job
 	names   []string       // the names of the namespace, as last reported
-	hidden  int            // names that names leaves out; a stop that spares the variables counts them
+	hidden  int            // how many more names there are; a sparing stop counts them
 	asOf    string         // the job that reported names
 	taken   int            // places in the queue that jobs have taken so far
 	jobs    int            // jobs that have begun and ended

@@ -77,7 +77,7 @@ type run struct {
 	// Guarded by mu.
 	mu         sync.Mutex
 	reading    bool               // a program reads input, and may wait for other things as well
-	readsAgain chan struct{}      // closed when a program reads again; nil: awaitReader is not waiting
+	readsAgain chan struct{}      // closed when a program reads again; nil: nothing waits
 	signals    map[string]jobs.By // who sent each signal last, by the name of the signal
 	request    request
 }
@@ -298,7 +298,7 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 // cleanup ends the processes that the command left, and returns when the receipt says so or ctx
 // ends. The cleanup continues after ctx has ended.
 func (r *run) cleanup(ctx context.Context, st jobs.Stop, cleared <-chan struct{}) jobs.Remains {
-	ended := make(chan jobs.Remains, 1)                  // room for the one result: the caller can have left
+	ended := make(chan jobs.Remains, 1)                  // buffered: the caller can have left
 	go func() { ended <- r.endRemaining(st, cleared) }() // owned by the handle; ends when nothing is left, or after the kill
 	select {
 	case remains := <-ended:

@@ -158,7 +158,8 @@ func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after sta
 		after.keepGiven(t.line.Given, before)
 	}
 	if before.changed == nil {
-		notes = append(notes, fmt.Sprintf("shell session %s is new", name)) // its name may be misspelled
+		// The client may have misspelled the name.
+		notes = append(notes, fmt.Sprintf("shell session %s is new", name))
 	}
 	if after.dir != before.dir {
 		notes = append(notes, fmt.Sprintf("shell session %s is in %s now", name, after.dir))

@@ -16,7 +16,7 @@ import (
 type state struct {
 	dir     string
 	umask   string             // in the notation of the shell, such as 0022; empty: the server's
-	options []string           // commands of the shell for the options that differ from a new shell's
+	options []string           // commands that set the options that differ from a new shell's
 	changed map[string]*string // variables that differ from a new session's; nil: unset
 }
 

@@ -139,7 +139,7 @@ func endWithin(limit time.Duration, log *slog.Logger, end func()) {
 // caughtSignals are the signals that the server catches.
 type caughtSignals struct {
 	ends    <-chan os.Signal // receives the first signal that asks the server to end
-	hangups <-chan os.Signal // receives a SIGHUP: the terminal is gone or, for a service, files have changed
+	hangups <-chan os.Signal // receives SIGHUP: the terminal is gone, or files of a service changed
 	caught  <-chan struct{}  // closed once signals are caught
 	release func()           // stops catching them
 }

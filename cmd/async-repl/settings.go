@@ -36,7 +36,7 @@ type settings struct {
 	// How clients connect.
 	transport  string // "stdio", "http", or "" if the other settings decide
 	host, port string
-	listen     string // the address of the HTTP server; "": MCP is served over standard input and output
+	listen     string // the address of the HTTP server; "": MCP uses standard input and output
 	access     accessSettings
 	publicURL  string
 	origins    []string

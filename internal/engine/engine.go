@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Version   string   // Status reports this version of the program
 	Guard     []string // the guard's command line; empty: processes remain if the server is killed
-	Pip       []string // the command line that the program pip of jobs runs; empty: jobs have no such pip
+	Pip       []string // the command line that the pip of jobs runs; empty: jobs have no such pip
 	Workspace string   // an absolute path, the workspace of clients that bring none
 	Shell     string   // the absolute path of a shell that takes -c
 
@@ -74,8 +74,8 @@ type Engine struct {
 	mu       sync.Mutex
 	sessions map[string]*session       // by name
 	shells   map[string]*shell.Session // by name
-	expired  map[string]*expired       // by name; the sessions that were ended because they were idle
-	expiry   *time.Timer               // runs the next check for idle sessions; nil: no check is due
+	expired  map[string]*expired       // by name: the sessions that ended because they were idle
+	expiry   *time.Timer               // runs the next check for idle sessions; nil: none is due
 	closed   bool
 }
 
@@ -118,10 +118,10 @@ func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
 // A Command is one command line to run.
 type Command struct {
 	Line    string            // the argument of the shell's -c; it can have several lines
-	Dir     string            // an existing directory; empty: the session's directory, or the workspace
+	Dir     string            // an existing directory; empty: the session's, or the workspace
 	Env     map[string]string // added to the scope's environment
 	TTY     bool              // the command runs on a terminal; else on pipes
-	Session string            // the shell session that gives the command its state; empty: no session
+	Session string            // the shell session that gives the command its state; empty: none
 }
 
 // Shell returns the runner of a command line. A person's BASH_ENV and ENV name files that shells

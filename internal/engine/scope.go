@@ -27,7 +27,7 @@ type Client struct {
 	Workspace string        // an absolute path; empty: the engine's workspace
 	Grace     time.Duration // becomes Scope.Grace
 	Timeout   time.Duration // becomes Scope.Timeout
-	Log       *slog.Logger  // becomes Scope.Log, at the level that the client wants; nil: the engine's log
+	Log       *slog.Logger  // becomes Scope.Log, at the client's level; nil: the engine's log
 }
 
 // A Scope says where and how the jobs of one connection run, unless a call says otherwise. The
@@ -38,7 +38,7 @@ type Scope struct {
 	Session   string        // the Python session of calls that name none; empty: defaultSession
 	Grace     time.Duration // how long execute, send and cancel calls wait; 0: DefaultGrace
 	Timeout   time.Duration // limits a job if its call sets no limit; 0: jobs are not limited
-	Log       *slog.Logger  // receives the events that concern this connection alone; nil: nothing is logged
+	Log       *slog.Logger  // receives the events of this connection alone; nil: nothing is logged
 
 	base *base
 }

@@ -72,7 +72,7 @@ type session struct {
 	packages *pkgmgr.Manager // installs into the session's environment of Python
 	made     time.Time
 	parent   string // the session that it was branched from; empty: it is no branch
-	rerun    string // the session ran code again to reach the state after this job; empty: it did not
+	rerun    string // the job whose state the session reached by running code again; or empty
 
 	// scope is the scope of the client that made the session or the session's first ancestor.
 	// Python starts in that environment even if another client uses the session.

@@ -30,7 +30,7 @@ type Tenants struct {
 	leaving map[string]time.Time     // by name, when each last had a job or a session, see leave.go
 	check   *time.Timer              // runs the next check of leaving; nil: no check is due
 	past    jobs.Totals              // the totals of the engines that have ended
-	ending  map[string]chan struct{} // by name, closed when the engine of a tenant that left has ended
+	ending  map[string]chan struct{} // by name: closed when the engine of a former tenant has ended
 	closed  bool
 }
 

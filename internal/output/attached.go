@@ -47,7 +47,7 @@ type attachment struct {
 	size      int
 	data      []byte  // its bytes; nil: they are on disk, or lost
 	parts     []int64 // the numbers of its parts on disk
-	evictions int64   // the result of disk.evictions before it was written; a change means that it is lost
+	evictions int64   // disk.evictions before it was written; a change means that it is lost
 	err       error   // why it was not kept, or is no longer
 }
 
@@ -55,7 +55,7 @@ type attachment struct {
 type memory struct {
 	mu       sync.Mutex
 	used     int            // bytes
-	finished []*attachments // finished ones with bytes in memory, in the order in which they are evicted
+	finished []*attachments // finished ones with bytes in memory, in the order of eviction
 }
 
 // makeRoom reports whether there is room for n bytes. If the disk has refused them, because of why,

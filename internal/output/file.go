@@ -27,7 +27,7 @@ type slotFile struct {
 	mu       sync.Mutex
 	file     rawFile  // nil before the first write
 	blocks   []int64  // the bytes that each slot takes on disk; a free slot can take some, too
-	free     []int64  // slots that no log has; the last is used first, so slots that take bytes come last
+	free     []int64  // slots that no log has; the last is used first, so used slots come last
 	used     int64    // the sum of blocks
 	finished []*slots // finished logs that have slots, in the order in which they are evicted
 	failure  error    // see Usage

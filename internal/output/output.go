@@ -95,11 +95,11 @@ type Range struct {
 // A Stat is the state of a log.
 type Stat struct {
 	End     int64     `json:"cursor"`              // bytes ever written
-	Final   int64     `json:"final"`               // End at Finish, -1 before; later bytes are late output
+	Final   int64     `json:"final"`               // End at Finish, -1 before; then output is late
 	Dropped int64     `json:"dropped,omitempty"`   // bytes that are gone
 	Gaps    []Range   `json:"gaps,omitempty"`      // the places of these bytes
 	Loss    Loss      `json:"dropped_by,omitzero"` // Dropped by cause, without what Discard dropped
-	Last    time.Time `json:"last,omitzero"`       // the time of the last write; zero: nothing was written
+	Last    time.Time `json:"last,omitzero"`       // the time of the last write; zero: none
 }
 
 // A Loss counts the bytes of a log that are gone, by cause.

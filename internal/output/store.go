@@ -18,7 +18,7 @@ type Config struct {
 const (
 	segmentSize   = 256 << 10 // bytes that a log keeps in memory before it uses the disk
 	minSegments   = 16        // a small cap makes for small segments, not for few
-	maxInMemory   = 3         // sealed segments in memory if the disk fails: the first and the newest
+	maxInMemory   = 3         // segments in memory if the disk fails: the first and the newest
 	defaultCap    = 1 << 30
 	defaultMemory = 1 << 20 // the cap if there is no disk
 )
@@ -30,7 +30,7 @@ type store struct {
 	size    int        // bytes in a segment
 	short   bool       // logs fit into memory: the file is for attachments only
 	file    *slotFile  // nil: memory only
-	buffers *sync.Pool // the memory of *segments that have been written to the file, for the next ones
+	buffers *sync.Pool // the memory of *segments that were written to the file, for the next ones
 	memory  memory     // holds attachments
 }
 

@@ -22,8 +22,8 @@ type ancestry struct {
 	trees        map[key][]*Handle // the handles whose tree the process or session was seen in
 	unattributed map[key]*orphan   // the oldest unattributed orphan that it was seen below
 
-	oldest         *orphan            // the oldest unattributed orphan; nil: there is no such orphan
-	candidateSince map[*Handle]uint64 // the start of the oldest orphan that has the handle as a candidate
+	oldest         *orphan            // the oldest unattributed orphan; nil: there is none
+	candidateSince map[*Handle]uint64 // the start of the oldest orphan that can be the handle's
 }
 
 // A key identifies a process or a session.

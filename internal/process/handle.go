@@ -24,7 +24,7 @@ type Handle struct {
 	killedByUs atomic.Bool     // we have killed it, or have tried to
 	exiting    atomic.Bool     // see LetExit
 
-	kills       *oomCounter // counts the OOM kills in the tree's own control group; else it is owner.kills
+	kills       *oomCounter // counts OOM kills in the tree's own group; else it is owner.kills
 	killsBefore uint64      // the count when the leader was about to be started
 
 	done     chan struct{}
@@ -35,11 +35,11 @@ type Handle struct {
 	// Guarded by reaper.mu.
 	number        uint64                 // counts handles; larger is newer
 	reaped        bool                   // the leader has been reaped
-	stopping      bool                   // we are ending the tree: processes that end now are not hung up
-	seen          map[int]procfs.Stat    // the tree at the last scan of it, by pid; replaced, never changed
-	sessions      map[int]procfs.Process // leaders of the tree's other sessions, which the guard knows
+	stopping      bool                   // we are ending the tree: no process counts as hung up
+	seen          map[int]procfs.Stat    // the tree at its last scan; replaced, never changed
+	sessions      map[int]procfs.Process // leaders of the tree's other sessions, as the guard knows
 	reapedOrphans int                    // how many orphans of the tree were reaped
-	rescan        bool                   // one was reaped since the last scan; it may have left children
+	rescan        bool                   // one was reaped since the last scan, perhaps a parent
 	hungUp        []procfs.Process       // see HungUp
 }
 
@@ -70,7 +70,7 @@ func (h *Handle) follow() {
 type Exit struct {
 	Code   int            // -1 after a signal
 	Signal syscall.Signal // 0: it exited
-	OOM    bool           // the kernel killed it because memory was short, by the kernel's own count
+	OOM    bool           // by the kernel's count, it was killed because memory was short
 }
 
 // PID returns the leader's process ID, which is also its group and session ID.

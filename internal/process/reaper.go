@@ -35,7 +35,7 @@ type processReaper struct {
 
 	children func() ([]int, error) // ownChildren, except in tests
 
-	steps      sync.RWMutex // read: start and enter a child, reap it and leave; write: list our children
+	steps      sync.RWMutex // read: start and enter a child, reap and leave; write: list children
 	scanning   sync.Mutex   // held during a scan; only scans reap orphans
 	joining    sync.Mutex   // guards next
 	next       *sharedScan  // has not begun; nil: no caller waits for one

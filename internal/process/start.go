@@ -47,7 +47,7 @@ const (
 // one that still runs.
 type Owner struct {
 	config Config
-	token  func() string // marks the environments of all processes that o starts; drawn for the first
+	token  func() string // marks the environments of all processes that o starts
 	null   *os.File
 	guard  *guardLink
 	kills  *oomCounter

@@ -58,7 +58,7 @@ type StopResult struct {
 	Needed    []ladder.Rung    // the rungs tried until Over was closed, from the mildest
 	Escalated []ladder.Rung    // the further rungs tried to end the rest of the tree
 	Survivors []procfs.Process // processes that could not be ended
-	Err       error            // the tree could not be checked: whether a process survives is unknown
+	Err       error            // the tree could not be checked: there can be more survivors
 }
 
 // Stop ends h. If Ladder.Exit is set, it first waits that long for the leader to exit, and

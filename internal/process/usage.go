@@ -93,7 +93,7 @@ type Census struct {
 	Started bool             // this Owner has started a process, or tried to, and a guard with it
 	Self    int64            // memory of this program: bytes resident
 	Trees   Usage            // the sum of all trees of this Owner, without guards
-	Orphans []procfs.Process // the unattributed orphans that no job of another Owner can have started
+	Orphans []procfs.Process // unattributed orphans that no job of another Owner can have started
 }
 
 // Census returns the state of o.

@@ -24,7 +24,7 @@ var ErrSilent = errors.New("the worker did not answer")
 type Namespace struct {
 	Others
 	Vars  []Variable `json:"vars"`
-	Total int        `json:"total"` // all names that match, including names that were left out of Vars
+	Total int        `json:"total"` // all names that match, including those not in Vars
 }
 
 // Others are the names that stand for no data.

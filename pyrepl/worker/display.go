@@ -18,7 +18,7 @@ type displayEvent struct {
 	Label string        `json:"label"` // figure 1
 	About string        `json:"about"` // PNG 640x480
 	Items []displayItem `json:"items"`
-	Clear string        `json:"clear"` // erases the job's displays: "now", or "wait" for the next one
+	Clear string        `json:"clear"` // erases the job's displays: "now", or "wait" for the next
 	Left  int           `json:"left"`  // displays that the limits kept back until it is replaced
 
 	files []int

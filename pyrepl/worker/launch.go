@@ -31,10 +31,11 @@ var source embed.FS
 
 // A Config says how a worker starts.
 type Config struct {
-	Owner  *process.Owner
-	Python func(ctx context.Context) (string, error) // path of the interpreter; may make the environment
-	Env    func() []string                           // KEY=value, the full environment of a worker
-	Dir    string                                    // the directory in which code runs
+	Owner *process.Owner
+	// Python returns the path of the interpreter. It can make the environment.
+	Python func(ctx context.Context) (string, error)
+	Env    func() []string // KEY=value, the full environment of a worker
+	Dir    string          // the directory in which code runs
 
 	// Memory is the most memory, in MiB, that a worker and each process that it starts can write
 	// to. 0: no limit.

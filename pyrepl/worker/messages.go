@@ -48,7 +48,7 @@ type (
 	forkCommand struct {
 		N       int    `json:"n"`
 		Token   string `json:"token"`   // begins each event of the new worker
-		Mark    string `json:"mark"`    // the new worker's ASYNC_REPL_JOB, which its descendants inherit
+		Mark    string `json:"mark"`    // the new worker's ASYNC_REPL_JOB; descendants inherit it
 		Session string `json:"session"` // the name of the session that is forked
 		Fds     int    `json:"fds"`
 	}
@@ -132,17 +132,17 @@ type (
 		End         string   `json:"end"` // returned, exit or raised
 		Code        int      `json:"code"`
 		Error       string   `json:"error"`
-		Hint        string   `json:"hint"`        // a jobs.Cause: "no module" or "no python"; empty: none
+		Hint        string   `json:"hint"`        // a jobs.Cause: "no module", "no python" or ""
 		Memory      bool     `json:"memory"`      // the error says that memory was short
 		Subject     string   `json:"subject"`     // the module or the line that the hint is about
-		Interrupted bool     `json:"interrupted"` // the code can have had the interrupt, see interrupts.py
+		Interrupted bool     `json:"interrupted"` // the code may have had one, see interrupts.py
 		Sockets     bool     `json:"sockets"`     // the session can have opened a socket
 		Result      *string  `json:"result"`
 		ResultCut   int      `json:"result_cut"` // characters that were left out
 		Markdown    bool     `json:"markdown"`   // the result is text in Markdown
 		Pending     int      `json:"pending"`
 		Names       []string `json:"names"`  // nil: unchanged
-		Hidden      *int     `json:"hidden"` // names with a leading underscore, not in Names; nil: unknown
+		Hidden      *int     `json:"hidden"` // names with a leading underscore; nil: unknown
 
 		// Form is "awaits" if the code has an await at top level, "uncompiled" if Python has not
 		// accepted it, and else empty.

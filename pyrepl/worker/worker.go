@@ -27,9 +27,9 @@ type Worker struct {
 	ports       *listening.Tree
 	terminal    *runner.Terminal
 	ch          *channel
-	events      chan Event    // the channel's reader sends them, the holder of the turn receives them
+	events      chan Event    // the channel's reader sends, the turn's holder receives
 	eof         chan struct{} // closed when the channel has ended
-	unread      bool          // the worker had not read all that it was sent; set before eof is closed
+	unread      bool          // the worker had not read all input; set before eof is closed
 	ending      chan struct{} // closed by End: no caller takes events any more
 	once        sync.Once     // closes ending
 	raised      atomic.Int64  // RaisedEvents that the channel's reader has read
@@ -44,13 +44,13 @@ type Worker struct {
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	port    *jobs.Port                // the running job or the last one; output of no known job goes there
+	port    *jobs.Port                // the running or last job; output of no known job goes there
 	kick    func()                    // notifies the watcher of the running job of output
 	pumps   []*pump.Pump              // read the pipes of jobs that some process still holds open
-	pools   []*pump.Pump              // read what processes of pools print; nil: the session has no pool
+	pools   []*pump.Pump              // read what processes of pools print; nil: there is no pool
 	wrote   [output.TTY + 1]time.Time // the time of the last output on each stream, of any job
 	sockets bool                      // a job can have opened sockets
-	sink    *display.Sink             // the sink of the last job that has shown something; nil: no job has
+	sink    *display.Sink             // the sink of the last job that has shown something; or nil
 }
 
 // Process returns the worker's process.

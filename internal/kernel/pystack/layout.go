@@ -44,7 +44,7 @@ type layout struct {
 	genFrame int  // the frame, or before 3.11 the address of the frame
 	genState int  // a byte for its state; 0: this version has only the state of the frame
 	waiting  int8 // no offset: the state of one that waits at an await
-	under    int  // no offset: what it awaits lies this many bytes under the top of its stack of values
+	under    int  // no offset: what it awaits is so many bytes under the top of its stack of values
 
 	// In objects of several types:
 	typeAt   int // the type of any object

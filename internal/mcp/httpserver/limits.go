@@ -15,8 +15,8 @@ import (
 const (
 	headerTime  = 10 * time.Second       // bounds reading the headers of a request
 	bodyTime    = 30 * time.Second       // bounds reading its body
-	writeTime   = 30 * time.Second       // bounds one write of the answer; the full answer has no limit
-	lingerTime  = 500 * time.Millisecond // lets a client read the answer before the connection is closed
+	writeTime   = 30 * time.Second       // bounds one write; the full answer has no limit
+	lingerTime  = 500 * time.Millisecond // lets a client read the answer before the close
 	idleTime    = 120 * time.Second      // bounds how long a connection waits for its next request
 	sessionTime = 30 * time.Minute       // ends a session of the older era that gets no request
 

@@ -37,8 +37,8 @@ type Config struct {
 	TLS *tls.Config
 
 	Origins   []string // other pages that may make requests, from [ParseOrigins]
-	PublicURL string   // the URL that clients use if a proxy is in front, from [ParseURL]; "" if none is
-	Conns     int      // connections at once; 0: half of the limit of descriptors, and 4,096 at most
+	PublicURL string   // the URL of a proxy in front, from [ParseURL]; "" without a proxy
+	Conns     int      // connections at once; 0: half of the limit of descriptors, at most 4,096
 
 	// Ready returns why no job can be started now; nil: one always can.
 	Ready func() error

@@ -27,7 +27,7 @@ const (
 // A reading reads the output of a job as the outputs of a cell.
 type reading struct {
 	job      *jobs.Job
-	displays []jobs.Display // the displays still to be added to outputs, in the order of their lines
+	displays []jobs.Display // the displays not yet added to outputs, in the order of their lines
 	answers  []jobs.Answer  // the answers still to be added to outputs, in order
 	markdown bool           // the result is Markdown
 	room     *room

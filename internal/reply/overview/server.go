@@ -44,7 +44,7 @@ type Server struct {
 	Orphans   []jobs.Process // processes whose job is unknown
 
 	Disk     output.Usage
-	StateDir string // the directory for long output, which may not exist yet; empty if there is none
+	StateDir string // the directory for long output, which need not exist yet; empty if none
 	Free     int64  // bytes free in StateDir; negative if unknown
 }
 

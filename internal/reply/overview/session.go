@@ -17,11 +17,11 @@ const lineMax = 600
 type Session struct {
 	Name      string
 	Parent    string // the session that this one is a branch of; empty if it is no branch
-	Rerun     string // the job whose state the session reached by running its code again; empty if none
+	Rerun     string // the job whose state the session reached by running code again; or empty
 	PID       int    // the process ID of the session's Python; 0 if no Python runs
 	Stopped   bool   // a signal has stopped the session's Python
 	Job       string // the running job; empty if no job runs
-	Doing     string // the session's other work, such as "a restart"; empty if there is no such work
+	Doing     string // the session's other work, such as "a restart"; empty if there is none
 	Queued    int    // the number of jobs queued behind Job
 	Variables int    // the number of variables, as last reported
 
@@ -34,11 +34,11 @@ type Session struct {
 	Jobs   int           // the number of jobs that have ended
 	Ran    time.Duration // how long these jobs ran, not counting their time in the queue
 	Age    time.Duration // the time since the session was made
-	Idle   time.Duration // the time since the last job or, without a job, since the session was made
+	Idle   time.Duration // the time since the last job or, without one, since the session was made
 	Python string        // the session's interpreter; empty if unknown
 	Dir    string        // the directory in which its Python starts
 
-	MemoryMB int  // the most memory that each process of the session can use, in MiB; 0 if unlimited
+	MemoryMB int  // the most memory of each process of the session, in MiB; 0: no limit
 	Together bool // MemoryMB also bounds the memory of all these processes together
 }
 

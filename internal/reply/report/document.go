@@ -36,7 +36,7 @@ type Document struct {
 	Started    time.Time `json:"started,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	LastOutput time.Time `json:"last_output,omitzero"`
-	Elapsed    float64   `json:"elapsed_seconds"` // the seconds from the start to the end, or to now
+	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or to now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
 
 	Output   documentOutput `json:"output"`
@@ -109,22 +109,22 @@ type documentRange struct {
 type documentReceipt struct {
 	// End is returned, exited, signaled, raised, out of memory, not started, not run or internal.
 	End       jobs.End        `json:"end"`
-	ExitCode  *int            `json:"exit_code,omitempty"` // the status with which the process exited
+	ExitCode  *int            `json:"exit_code,omitempty"` // the exit status of the process
 	Signal    string          `json:"signal,omitempty"`    // the name of the signal: SIGKILL
 	Exception string          `json:"exception,omitempty"` // its type and message
 	Error     *jobs.Exception `json:"error,omitempty"`     // the exception as data
-	Detail    string          `json:"detail,omitempty"`    // the cause of any other end, if it is known
+	Detail    string          `json:"detail,omitempty"`    // the cause of any other end, if known
 	// By is program, agent, person, limit, shutdown, or outside or unknown.
 	By jobs.By `json:"by"`
 	// Reason says why the job was stopped, unless the stop was a plain cancel.
 	Reason    string      `json:"reason,omitempty"`
-	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs of the ladder that were needed
+	Rungs     []jobs.Rung `json:"rungs,omitempty"`         // the rungs that were needed
 	Variables string      `json:"variables,omitempty"`     // kept or lost; empty outside a session
 	Limit     float64     `json:"limit_seconds,omitempty"` // the timeout that was reached
 
 	// HungUp has the processes that the hangup ended when the leader exited.
 	HungUp    []documentProcess `json:"hung_up,omitempty"`
-	Left      []documentProcess `json:"left_running,omitempty"` // processes still running after the end
+	Left      []documentProcess `json:"left_running,omitempty"` // processes that still run
 	Survivors []documentProcess `json:"survivors,omitempty"`    // processes that could not be ended
 	Unclaimed []documentProcess `json:"unclaimed,omitempty"`    // they may be another job's
 
@@ -149,8 +149,8 @@ type documentProcess struct {
 
 // A documentUsage is the usage of a job's processes; for Python, of the session's.
 type documentUsage struct {
-	CPU       float64 `json:"cpu_seconds"`  // CPU time of the living processes, each since its start
-	Memory    int64   `json:"memory_bytes"` // resident memory; what processes share counts for each of them
+	CPU       float64 `json:"cpu_seconds"`  // CPU time of the living processes since they started
+	Memory    int64   `json:"memory_bytes"` // resident memory; shared memory counts each time
 	Processes int     `json:"processes"`
 }
 

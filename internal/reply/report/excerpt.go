@@ -26,7 +26,7 @@ const (
 // that a reply costs the same however long the log is.
 const (
 	endBytes    = 256 << 10
-	newestBytes = 8 << 10 // for a running job; more if a reply has room for more than 2,000 characters
+	newestBytes = 8 << 10 // for a running job; more if a reply has room for over 2,000 characters
 )
 
 // First errors take this share of a page, and no room that is too small for one.
@@ -64,7 +64,7 @@ type excerpt struct {
 	errors  int            // lines of the omitted bytes that are shown as first errors
 	loss    output.Loss    // the causes for which the complete log lacks bytes
 	late    int64          // bytes written after the job's end, whether shown or not
-	from    int64          // the cursor asked for, or the later cursor up to which the output was replaced
+	from    int64          // the cursor asked for, or a later one up to which output was replaced
 	cleared output.Range   // the bytes that were asked for and have been replaced
 	next    int64          // the cursor to continue from
 

@@ -14,7 +14,7 @@ import (
 
 // A Reporter describes jobs in replies and in documents.
 type Reporter struct {
-	Jobs     *jobs.Registry   // finds the job that a queued job waits for; if nil, replies don't name it
+	Jobs     *jobs.Registry   // finds the job that a queued job waits for; nil: it is not named
 	NoImages bool             // replies have no blocks and count none
 	now      func() time.Time // if nil, time.Now
 }
@@ -32,8 +32,8 @@ type Window struct {
 	From      int64        // the cursor of the first byte
 	Part      Part         // the part to show if not all of the output fits
 	MaxChars  int          // bounds the complete reply; a value below 500 bounds the output alone
-	NewestMax int          // bounds the newest output of a running job, in characters; 0 for as many as fit
-	Notices   *CallNotices // the notices of the answered call; if nil, the reply announces no other jobs
+	NewestMax int          // the most characters of a running job's newest output; 0: all that fit
+	Notices   *CallNotices // the notices of the call; nil: the reply announces no other jobs
 
 	// Answered is the question that the call answered, or nil. If it is set, the lines about the
 	// next question leave out what equals it, and a prompt that the output ends with.

@@ -63,8 +63,8 @@ type watchedJob struct {
 	changed   <-chan struct{} // closed when the job has changed; nil if it must be inspected anyway
 	answers   int             // the number of pending answers about the job or with an event of it
 	shown     bool            // a reply was about the job or announced an event of it
-	delivered event           // the last event that a queued answer announced; 0 if no event was announced
-	cancelled bool            // a call about the job was cancelled, and no answer has announced that
+	delivered event           // the last event that a queued answer announced; 0: none
+	cancelled bool            // a call about the job was cancelled, which no answer has said
 	late      bool            // late output was announced, and no reply has shown the job since
 }
 

@@ -15,7 +15,7 @@ type inputContext struct {
 	answered *jobs.Question // the question that the call answered; nil if it answered no question
 	prompt   bool           // the output that the reply shows ends with the new prompt
 	line     string         // the cursor's line, if a program of the running job takes input
-	hold     *jobs.Hold     // why a stop has not ended the job; nil without a stop, or while it escalates
+	hold     *jobs.Hold     // why a stop has not ended the job; nil while it escalates
 }
 
 // newInputContext returns the context for the reply that shows w. Only the reply to an answer

@@ -24,7 +24,7 @@ type Line struct {
 	Section lines.Section
 	At      int64 // the cursor from which to read it; rows that were made by one move share it
 	Text    string
-	place   int64 // the line's place in its section, made of the block's number and the offset there
+	place   int64 // the line's place in its section: the number of the block and an offset
 }
 
 // A Match is a line that matches, and lines around it.
@@ -99,7 +99,7 @@ type seeker struct {
 	blocks      int64    // the number of blocks passed
 	sections    [lines.Sections]around
 	unchecked   int   // bytes that the expression has read since the last check of the context
-	missed      int64 // the first cursor not searched when the time was over; -1 if all were searched
+	missed      int64 // the first cursor not searched when the time was over; -1: there is none
 	contextOnly bool  // the search wants only the lines after its matches
 	pieces      bool
 }

@@ -15,7 +15,7 @@ import (
 // Conditions say what ends a wait for jobs, apart from questions and ends of the jobs.
 type Conditions struct {
 	Pattern *search.Pattern // a matching line meets the conditions; nil if no line does
-	Stop    *search.Pattern // a matching line ends the wait for all jobs, as failed; nil if no line does
+	Stop    *search.Pattern // a matching line ends the wait for all jobs, as failed; or nil
 	From    int64           // the cursor at which the first line to search begins
 	Quiet   time.Duration   // so long a silence meets the conditions; 0 if silence doesn't count
 	Every   bool            // each job must meet the conditions, not just one

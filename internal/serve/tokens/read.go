@@ -99,7 +99,7 @@ func parseLine(line string) (entry, error) {
 		return e, err
 	}
 	raw, err := hex.DecodeString(hash)
-	if err != nil || len(raw) != len(e.hash) { // the error does not show the text: it may be a token
+	if err != nil || len(raw) != len(e.hash) { // the error hides the text: it may be a token
 		return e, fmt.Errorf("what follows %s is not a SHA-256 of 64 hexadecimal digits", tenant)
 	}
 	copy(e.hash[:], raw)

@@ -31,7 +31,7 @@ type Typist struct {
 	keyboard *Keyboard
 	pace     Pace
 
-	last stroke // used by the goroutine that types, which is the caller of Type if the queue is empty
+	last stroke // used by the goroutine that types: the caller of Type if the queue is empty
 
 	// Guarded by mu.
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ type Typist struct {
 	lost   []*Typing // those that were not typed in full, until Lost
 	closed error     // why nothing is typed any more; nil: it is not closed
 	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when the goroutine that types the queue has ended; nil: it does not run
+	ended  chan struct{} // closed when the goroutine that types the queue ends; nil: none runs
 }
 
 // A stroke is what was typed last.

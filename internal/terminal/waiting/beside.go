@@ -29,7 +29,7 @@ type otherThreads struct {
 	since   time.Time // the first scan that saw the reader read
 	last    facts     // the facts at the last scan
 	from    facts     // the facts at the scan from which the program's CPU time counts
-	working time.Time // every scan since then saw another thread at work; zero: the last one did not
+	working time.Time // every scan since then saw another thread at work; zero: the last did not
 	also    string    // why it does not wait for input alone; empty: it does, as far as is known
 }
 

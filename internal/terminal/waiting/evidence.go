@@ -36,7 +36,7 @@ type Evidence struct {
 
 	pid, tid int
 	program  string
-	also     string // words that follow its name: they say what else can wake it; empty: nothing can
+	also     string // words after its name that say what else can wake it; empty: nothing can
 	inferred bool   // only the terminal's mode shows the wait; no read was seen
 }
 
@@ -84,11 +84,11 @@ type verdict int
 
 const (
 	busy      verdict = iota // no program waits for input
-	stopped                  // one that read the terminal was stopped, because it is in the background
+	stopped                  // one in the background was stopped because it read the terminal
 	accepts                  // one does, and something else can wake it as well
 	crowded                  // one does, but another of its threads is at work
-	looping                  // one does, but it wakes by itself after a short time, and perhaps asks again
-	refused                  // one in the foreground can't be inspected, and echo is off in line mode
+	looping                  // one does, but it wakes by itself soon, and perhaps asks again
+	refused                  // one in the foreground can't be inspected, and echo is off
 	uncertain                // one might, but something is in transit or unreadable: scan again
 	waits                    // one waits for input alone
 )

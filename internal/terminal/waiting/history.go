@@ -100,7 +100,7 @@ func (h *history) judgeHidden(ev Evidence, f facts) (Evidence, verdict) {
 // judgeLoop is judge for a program that waits for input, but only briefly: it waits if its job does
 // nothing else meanwhile.
 func (h *history) judgeLoop(ev Evidence, f facts) (Evidence, verdict) {
-	unseen := f.now.Sub(h.asked) > h.enough*3/4 // a busy machine can have kept the server from reading
+	unseen := f.now.Sub(h.asked) > h.enough*3/4 // a busy machine can keep the server from reading
 	if ev != h.loop || unseen && !h.idle.proved {
 		h.loop, h.idle = ev, begin(f)
 	}

@@ -24,7 +24,7 @@ import (
 type outside struct {
 	found    []procfs.Process // the result of the last search
 	searched time.Time        // the newest traffic before it
-	due      time.Time        // the earliest time of a search that had to be put off; zero: none had
+	due      time.Time        // the earliest time of a search that was put off; zero: none was
 }
 
 // pids returns the processes found that have not ended.

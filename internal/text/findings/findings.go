@@ -101,7 +101,7 @@ type finder struct {
 	known []bool // the kinds that were found
 	lines int    // how many more lines with a word can be compared with patterns
 	torn  bool   // the first line can be the rest of one
-	left  int64  // the cursor of the first line that was not searched because there were enough; -1: none
+	left  int64  // the cursor of the first line left out because there were enough; -1: none
 }
 
 // skip notes that the bytes between two cursors are not searched.

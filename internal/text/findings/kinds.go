@@ -11,7 +11,7 @@ import (
 // A kind of error.
 type kind struct {
 	name    string
-	words   [][]byte              // each line of the kind has one of them; no word is shorter than four bytes
+	words   [][]byte              // each line has one of them; no word is shorter than four bytes
 	pattern func() *regexp.Regexp // compiled when a line has a word
 }
 

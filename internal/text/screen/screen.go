@@ -23,7 +23,7 @@ const maxCells = 1 << 17
 // character. So each of the two screens has an emulator here, and no emulator ever switches.
 type Screen struct {
 	rows, cols int
-	emulators  [2]*vt.Emulator // the main screen, and the alternate one, which is made when it is needed
+	emulators  [2]*vt.Emulator // the main screen, and the alternate one, made when needed
 	alternate  bool            // the program draws on the alternate screen
 	hidden     bool            // the program has hidden the cursor
 	noWrap     bool            // the program has turned off that lines wrap

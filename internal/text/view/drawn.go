@@ -10,7 +10,7 @@ import (
 
 // A Drawing is the part of some output that decides what the terminal shows in the end.
 type Drawing struct {
-	Parts [][]byte // drawn on an empty screen one after the other, they show what the terminal shows
+	Parts [][]byte // drawn on an empty screen in order, they show what the terminal shows
 	Under [][]byte // the same of the main screen, if a program draws on the alternate one
 	Whole bool     // whatever was written before has no part in the screen
 	Full  bool     // a program draws on all of the screen, and has not ended that
@@ -63,7 +63,7 @@ type layer struct {
 	top     bool   // home moved to the first row and column
 	clear   int    // the offset of the last erasure while the cursor's place is unknown, plus one
 	margins [2]int // the last sequence that set them
-	lines   []int  // the last ends of lines since the program last moved in another way than by text
+	lines   []int  // the last ends of lines since the program last moved other than by text
 	count   int    // how many those were
 }
 

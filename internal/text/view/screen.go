@@ -45,7 +45,7 @@ type screen struct {
 	statusLine bool
 	out        lines
 
-	folder *Folder // the Folder that the screen draws for, which must know where rows begin; nil: none
+	folder *Folder // the Folder of the screen, which must know where rows begin; nil: none
 	offset int     // the offset of the next byte to draw
 }
 

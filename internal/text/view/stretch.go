@@ -16,7 +16,7 @@ type Stretch struct {
 	Cursor int64
 	Spans  []Span
 
-	begun [][]byte // the bytes of each section before the stretch, in a line that is drawn over, see After
+	begun [][]byte // each section's bytes before the stretch, in a line drawn over, see After
 }
 
 // After returns s, which follows before, so that it is shown with the beginning of its first line if
