@@ -40,10 +40,10 @@ func (w *world) scope(sc engine.Scope) engine.Scope {
 }
 
 // connect serves one connection over a Unix socket. The client sends nothing yet.
-func (w *world) connect(ctx context.Context, sc engine.Scope) *client {
+func (w *world) connect(sc engine.Scope) *client {
 	w.t.Helper()
 	sc = w.scope(sc)
-	return w.serve(func(_ context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, sc, w.drain) })
+	return w.serve(func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, sc, w.drain) })
 }
 
 // serve serves one connection over stdio until the client leaves, or ctx is done.
@@ -83,7 +83,7 @@ func (w *world) serve(f func(context.Context, net.Conn) error) *client {
 // dial connects and initializes as in the older protocol.
 func (w *world) dial(sc engine.Scope) *client {
 	w.t.Helper()
-	c := w.connect(w.t.Context(), sc)
+	c := w.connect(sc)
 	c.handshake()
 	return c
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -101,45 +100,6 @@ func TestCallsRunSideBySide(t *testing.T) {
 		if text, _ := toolReply(t, c.read()); field(text, "Status") != "completed" {
 			t.Errorf("a call that waited for the end is answered:\n%s", text)
 		}
-	}
-}
-
-func TestShutdownAnswersCallsInFlightAtOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx, cut := context.WithCancel(t.Context())
-	c := w.connect(ctx, engine.Scope{})
-	c.request("initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{},
-		"clientInfo": map[string]any{"name": "test", "version": "0"}})
-	_, j := w.started(c, "execute_python", given{"code": code(`out "tick\n"`, "hang"), "wait_seconds": 100})
-	jobstest.Prints(t, j, "tick\n")
-	cut()
-	if text, _ := toolReply(t, c.read()); field(text, "Status") != "running" || !strings.HasSuffix(text, "\ntick\n") {
-		t.Errorf("answer at the shutdown:\n%s", text)
-	}
-	select {
-	case <-c.gone:
-		c.gone = nil
-	case <-time.After(jobstest.Patience):
-		t.Fatal("Serve has not returned")
-	}
-	if s := j.Record().Status; s != jobs.Running {
-		t.Errorf("after the shutdown of its connection the job is %s", s)
-	}
-}
-
-func TestJobOutlivesItsCancelledCall(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.dial(engine.Scope{})
-	id, j := w.started(c, "execute_python", given{"code": "gate go", "wait_seconds": 100})
-	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id}})
-	if got := c.call("check_job_status", given{"job_id": j.ID()}); field(got, "Status") != "running" {
-		t.Errorf("the job of a cancelled call:\n%s", got)
-	}
-	w.open("go")
-	if s := jobstest.End(t, j).Status; s != jobs.Completed {
-		t.Errorf("the job of a cancelled call is %s in the end", s)
 	}
 }
 

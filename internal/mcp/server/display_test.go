@@ -130,7 +130,7 @@ func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for era := range eras {
-		c := w.connect(t.Context(), engine.Scope{})
+		c := w.connect(engine.Scope{})
 		if era == "initialize" {
 			c.handshake()
 		}

@@ -1,15 +1,14 @@
 package server_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"strings"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/mcp/stdio"
 )
@@ -25,51 +24,31 @@ func Example() {
 	}
 	defer eng.Close()
 
-	client, end := net.Pipe() // the server's standard input and output
-	served := make(chan error, 1)
-	go func() { // ends when the client has left, below
-		ctx, leave := context.WithCancel(context.Background())
-		transport := &stdio.Transport{Stream: end, Ordered: true, Leave: leave}
-		shared := server.Config{Backend: eng, Version: "example"}
-		session, err := server.New(ctx, shared, eng.Scope(engine.Client{Env: os.Environ()})).Connect(ctx, transport, nil)
-		if err == nil {
-			err = session.Wait()
-		}
-		served <- err
-	}()
-	lines := bufio.NewReader(client)
-	call := func(message string) (reply struct {
-		Result struct {
-			Content []struct{ Text string }
-			IsError bool
-		}
-	}) {
-		fmt.Fprintln(client, message)
-		line, err := lines.ReadBytes('\n')
-		if err == nil {
-			err = json.Unmarshal(line, &reply)
-		}
-		if err != nil {
-			fmt.Println(err)
-		}
-		return reply
+	ctx, leave := context.WithCancel(context.Background())
+	theirs, ours := net.Pipe() // ours are the server's standard input and output
+	shared := server.Config{Backend: eng, Version: "example"}
+	transport := &stdio.Transport{Stream: ours, Ordered: true, Leave: leave}
+	session, err := server.New(ctx, shared, eng.Scope(engine.Client{Env: os.Environ()})).Connect(ctx, transport, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
 
-	call(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"example","version":"1"}}}`)
-	fmt.Fprintln(client, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	reply := call(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_command_async","arguments":{"command":"echo hello","wait_seconds":110}}}`)
-	header, output, _ := strings.Cut(reply.Result.Content[0].Text, "\n\n")
-	fmt.Println(strings.Contains(header, "\nStatus: completed\n"))
-	fmt.Println(strings.TrimSpace(output))
-	reply = call(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"cancel_job","arguments":{"job_id":"1"}}}`)
-	refusal, _, _ := strings.Cut(reply.Result.Content[0].Text, "\n")
-	fmt.Println(reply.Result.IsError, refusal)
-	client.Close()
-	fmt.Println(<-served)
+	c := client.New(theirs, theirs)
+	if err := c.Initialize(ctx); err != nil {
+		fmt.Println(err)
+	}
+	reply, err := c.Call(ctx, "execute_command_async", map[string]any{"command": "echo hello", "wait_seconds": 110})
+	fmt.Println(reply.Header("Status"), err)
+	fmt.Print(reply.Section("STDOUT"))
+	_, err = c.Call(ctx, "cancel_job", map[string]any{"job_id": "1"})
+	refusal, _, _ := strings.Cut(err.Error(), "\n")
+	fmt.Println(refusal)
+	theirs.Close()
+	fmt.Println(session.Wait())
 	// Output:
-	// true
-	// --- STDOUT ---
+	// completed <nil>
 	// hello
-	// true No such job: 1
+	// cancel_job: tool error: No such job: 1
 	// <nil>
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/test/polltest"
 )
 
 // The death of an idle interpreter is announced to each connection by the next reply, whatever that
@@ -39,18 +38,4 @@ func (w *world) lose(losses ...*engine.Loss) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.losses = losses
-}
-
-// A reply that is dropped has announced nothing.
-func TestLossIsAnnouncedAfterADroppedReply(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.dial(engine.Scope{})
-	stays := c.begin("gate end")
-	call := c.startCall("check_job_status", given{"job_id": stays, "wait_seconds": 100})
-	c.call("list_variables", nil) // by then it waits
-	w.lose(&engine.Loss{Session: "lab", Job: "01A", How: "exited 1"})
-	c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": call}})
-	polltest.Until(t, "the loss to be announced", func() bool { return field(c.status(stays), "Lost") != "" })
-	w.open("end")
 }

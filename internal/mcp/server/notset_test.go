@@ -86,12 +86,7 @@ func TestEachWayToSayNotSet(t *testing.T) {
 				}
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
-				session, err := client.Connect(ctx, connect(t, New(ctx, w.config, w.scope(engine.Scope{})), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { session.Close() })
+				session := connectSDK(t, connect(t, New(ctx, w.config, w.scope(engine.Scope{})), leave), version)
 				list, err := session.ListTools(ctx, nil)
 				if err != nil {
 					t.Fatal(err)

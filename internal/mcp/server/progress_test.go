@@ -81,7 +81,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 				if era == "initialize" {
 					c = w.dial(engine.Scope{})
 				} else {
-					c = w.connect(t.Context(), engine.Scope{})
+					c = w.connect(engine.Scope{})
 				}
 				prepare := w.dial(engine.Scope{})
 				var p plainer

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/mcp/stdio"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
@@ -73,6 +71,21 @@ func serveOver(t *testing.T, s *mcp.Server, transport mcp.Transport) {
 	t.Cleanup(func() { session.Wait() })
 }
 
+// connectSDK connects a client of the SDK that speaks that version of the protocol.
+func connectSDK(t *testing.T, transport mcp.Transport, version string) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
+	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	if got := session.InitializeResult().ProtocolVersion; got != version {
+		t.Fatalf("the protocol is %s, not %s", got, version)
+	}
+	return session
+}
+
 // A dialogue is an SDK client that calls every tool over one transport.
 type dialogue struct {
 	*world
@@ -110,12 +123,12 @@ func (d *dialogue) says(text string, parts ...string) {
 }
 
 // TestEveryToolOverEveryTransport calls all tools over stdio, the SDK's in-memory transport and its
-// HTTP handlers, in both eras of the protocol. Only stdio promises an order of calls, and only
+// HTTP handlers, in three versions of the protocol. Only stdio promises an order of calls, and only
 // there a cancelled call has no answer: neither is expected here.
 func TestEveryToolOverEveryTransport(t *testing.T) {
 	t.Parallel()
 	for name, connect := range transports {
-		for _, version := range []string{"2026-07-28", "2025-11-25"} {
+		for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
 			t.Run(name+" "+version, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
@@ -125,15 +138,7 @@ func TestEveryToolOverEveryTransport(t *testing.T) {
 				c := newConn(w.config, w.scope(engine.Scope{}))
 				all := append(slices.Clone(sharedTools(c.defaults())), drawTool)
 				c.tools = func(defaults) []*tool { return all }
-				client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "0"}, nil)
-				session, err := client.Connect(t.Context(), connect(t, c.server(ctx), leave), &mcp.ClientSessionOptions{ProtocolVersion: version})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { session.Close() })
-				if got := session.InitializeResult().ProtocolVersion; got != version {
-					t.Fatalf("the protocol is %s, not %s", got, version)
-				}
+				session := connectSDK(t, connect(t, c.server(ctx), leave), version)
 				d := &dialogue{world: w, t: t, session: session}
 				d.callTools(ctx)
 				d.cancel()
@@ -263,32 +268,4 @@ func (d *dialogue) leave(leave func()) {
 	}
 	d.open("left")
 	jobstest.End(d.t, j)
-}
-
-// TestTicket: handlers find the call of internal/mcp/stdio as their ticket.
-func TestTicket(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var got delivery.Ticket
-	c := w.serve(func(ctx context.Context, conn net.Conn) error {
-		server := New(ctx, w.config, w.scope(engine.Scope{}))
-		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				if method == "tools/call" {
-					got = delivery.TicketOf(req.GetExtra())
-				}
-				return next(ctx, method, req)
-			}
-		})
-		session, err := server.Connect(ctx, &stdio.Transport{Stream: conn}, nil)
-		if err != nil {
-			return err
-		}
-		return session.Wait()
-	})
-	c.handshake()
-	c.call("list_jobs", nil)
-	if _, ok := got.(*stdio.Call); !ok {
-		t.Errorf("the ticket of a call over stdio is %#v", got)
-	}
 }

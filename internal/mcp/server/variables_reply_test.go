@@ -14,7 +14,7 @@ func Example_variables() {
 		{Name: "name", Type: "str", Len: &rows, Value: "'abc'"},
 		{Name: "table", Type: "DataFrame", Shape: []int64{3, 2}},
 	}}
-	vars.Modules = []string{"math"}
+	vars.Modules, vars.Functions, vars.Classes = []string{"math", "os"}, []string{"f"}, []string{"C"}
 	fmt.Println(variablesReply("default", "", vars, 1000))
 	// Output:
 	// Session: default
@@ -23,7 +23,9 @@ func Example_variables() {
 	// name: str, 3 characters = 'abc'
 	// table: DataFrame, shape (3, 2)
 	//
-	// Modules: math
+	// Modules: math, os
+	// Functions: f
+	// Classes: C
 }
 
 // A reply says how many variables there are and since when that is known, or why there are none.
@@ -70,6 +72,8 @@ func TestVariablesAreDescribed(t *testing.T) {
 		{engine.Variable{Name: "a", Type: "str", Len: n(1), Value: "'x'"}, "a: str, 1 character = 'x'"},
 		{engine.Variable{Name: "a", Type: "bytearray", Len: n(2)}, "a: bytearray, 2 bytes"},
 		{engine.Variable{Name: "a", Type: "list", Len: n(12000)}, "a: list, 12,000 items"},
+		{engine.Variable{Name: "a", Type: "list", Len: n(0), Value: "[]"}, "a: list, 0 items = []"},
+		{engine.Variable{Name: "a", Type: "dict", Len: n(1), Value: "{1: 2}"}, "a: dict, 1 item = {1: 2}"},
 		{engine.Variable{Name: "a", Type: "ndarray", Shape: []int64{7}}, "a: ndarray, shape (7,)"},
 		{engine.Variable{Name: "a", Type: "ndarray", Shape: []int64{}}, "a: ndarray, shape ()"},
 		{engine.Variable{Name: "a", Type: "str", Value: "'x\ny'"}, "a: str = 'x\\ny'"},

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/engine"
+	mcpclient "asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -303,17 +304,7 @@ func beginning(reply string) string { return reply[:min(len(reply), 2000)] }
 func chars(s string) int { return utf8.RuneCountInString(s) }
 
 // field returns the value of a header line, "" if there is none.
-func field(reply, name string) string {
-	for line := range strings.Lines(reply) {
-		if line == "\n" {
-			break
-		}
-		if v, ok := strings.CutPrefix(line, name+": "); ok {
-			return strings.TrimSuffix(v, "\n")
-		}
-	}
-	return ""
-}
+func field(reply, name string) string { return mcpclient.Reply(reply).Header(name) }
 
 // plain returns a reply without what differs between runs: ids are numbered in the order in which
 // they are first seen, durations are T, times of day are NOW.
