@@ -1,10 +1,33 @@
 package delivery
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
+
+// A token that could not be sent back unchanged gets no progress.
+func TestTokenComesBackUnchanged(t *testing.T) {
+	for raw, want := range map[string]any{
+		`"a\nb"`: "a\nb", `""`: "", `7`: int64(7), `-7`: int64(-7), `0`: int64(0), `9007199254740991`: int64(9007199254740991),
+		`9007199254740993`: nil, `1.5`: nil, `null`: nil, `{}`: nil, `true`: nil,
+	} {
+		req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{}}
+		if err := json.Unmarshal([]byte(`{"_meta":{"progressToken":`+raw+`}}`), req.Params); err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		if p := NewProgress(req, 0); p != nil {
+			got = p.token
+		}
+		if got != want {
+			t.Errorf("token %s came back as %#v, want %#v", raw, got, want)
+		}
+	}
+}
 
 // Progress increases with each notification, as the protocol demands, whatever the bar does, and the
 // share is that of the bar.

@@ -82,16 +82,6 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
-// BenchmarkConnect measures a connection from its start to the first answer.
-func BenchmarkConnect(b *testing.B) {
-	w := newWorld(b)
-	for b.Loop() {
-		c := w.serve(func(ctx context.Context, conn net.Conn) error { return serve(ctx, conn, w.config, engine.Scope{}, 0) })
-		c.handshake()
-		c.close()
-	}
-}
-
 // BenchmarkPicture reads a picture of 25 kB and of 1 MB from a job's reply. The floor is a line of
 // as many bytes over a socket, read in the same way. Aim: 5 and 10 ms.
 func BenchmarkPicture(b *testing.B) {

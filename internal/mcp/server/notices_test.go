@@ -80,18 +80,6 @@ func TestAlsoAnnouncesEachEventOnce(t *testing.T) {
 	w.open("end")
 }
 
-// A call that is refused after the end of its job was shown does not announce the end again.
-func TestAlsoAnnouncesNothingAfterARefusedCall(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.dial(engine.Scope{})
-	ended := field(c.call("execute_command_async", given{"command": `out "x"`, "wait_seconds": 60}), "Job ID")
-	c.refused("check_job_status", given{"job_id": ended, "cursor": 1_000_000_000})
-	if got := field(c.call("execute_python", given{"code": `out "x"`}), "Also"); got != "" {
-		t.Errorf("announced again: %q", got)
-	}
-}
-
 // Another connection gets announcements once a call of its own was about the job.
 func TestAlsoIsForConnectionsThatAskedAboutTheJob(t *testing.T) {
 	t.Parallel()
