@@ -70,7 +70,7 @@ func TestClientThatClosesWithTheAnswer(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ size, times int }{"small": {10, many}, "of several writes": {300_000, few}} {
 		read := make(chan bool, 1)
-		_, url := serving(t, answering(&read, strings.Repeat("x", test.size)))
+		url := serving(t, answering(&read, strings.Repeat("x", test.size)), Config{})
 		address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), mcpPath)
 		dial := func() net.Conn {
 			c, err := net.Dial("tcp", address)

@@ -280,33 +280,45 @@ func TestConnectionsFollowTheDescriptors(t *testing.T) {
 	}
 }
 
-// TestShutdown: calls in flight are answered, streams end, and no goroutine is left.
-func TestShutdown(t *testing.T) {
+// TestEndsOfAllCalls: calls in flight are answered, and streams and sessions end, when the server
+// shuts down and when their token is revoked.
+func TestEndsOfAllCalls(t *testing.T) {
 	t.Parallel()
-	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
-		stream := dial()
-		send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
-		_, events := receive(t, stream)
-		c := dial()
-		send(t, c, call)
-		synctest.Wait()
-		down, begun := make(chan struct{}), time.Now()
-		go func() { // owned by the test, which waits for it
-			defer close(down)
-			s.Shutdown(context.Background())
-		}()
-		_, r := receive(t, c)
-		if body, err := io.ReadAll(r); err != nil || !strings.Contains(string(body), "answered") {
-			t.Errorf("%v, %s", err, body)
-		}
-		if _, err := io.ReadAll(events); err != nil {
-			t.Error(err)
-		}
-		<-down
-		if took := time.Since(begun); took >= aliveEvery {
-			t.Errorf("it took %v", took)
-		}
-	})
+	for name, end := range map[string]func(*Server){
+		"shutdown":   func(s *Server) { s.Shutdown(context.Background()) },
+		"revocation": func(s *Server) { s.Revoke("") }, // the name of the token if there are no tokens
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
+				stream := dial()
+				send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
+				_, events := receive(t, stream)
+				c := dial()
+				send(t, c, call)
+				synctest.Wait()
+				ended, begun := make(chan struct{}), time.Now()
+				go func() { // owned by the test, which waits for it
+					defer close(ended)
+					end(s)
+				}()
+				_, r := receive(t, c)
+				if body, err := io.ReadAll(r); err != nil || !strings.Contains(string(body), `"text":"answered"`) {
+					t.Errorf("%v, %s", err, body)
+				}
+				if _, err := io.ReadAll(events); err != nil {
+					t.Error(err)
+				}
+				<-ended
+				if took := time.Since(begun); took >= aliveEvery {
+					t.Errorf("it took %v", took)
+				}
+				synctest.Wait()
+				if n := len(s.sessions.all); n != 0 {
+					t.Errorf("%d sessions are left", n)
+				}
+			})
+		})
+	}
 }
 
 // inThisBubble returns how many goroutines the bubble has. Others, such as those of the runtime and

@@ -20,18 +20,6 @@ import (
 
 const jobID = "01M0WZ5JN3Q0R1ZC5D0J8V7K2T"
 
-// observing starts a server that reports its requests, and returns its URL.
-func observing(t *testing.T, tools map[string]tool) (url string, requests <-chan metrics.Request) {
-	t.Helper()
-	seen := make(chan metrics.Request, 100) // more than any test makes
-	known := []string{"list_jobs"}
-	for name := range tools {
-		known = append(known, name)
-	}
-	_, url = servingWith(t, tools, Config{Observe: func(r metrics.Request) { seen <- r }, Tools: known})
-	return url, seen
-}
-
 // next returns the next request of that method.
 func next(t *testing.T, requests <-chan metrics.Request, method string) metrics.Request {
 	t.Helper()
@@ -52,7 +40,9 @@ func next(t *testing.T, requests <-chan metrics.Request, method string) metrics.
 func TestObservedCalls(t *testing.T) {
 	t.Parallel()
 	const rest = "\nStatus: completed\n\n--- STDOUT ---\nJob ID: forged\n"
-	url, requests := observing(t, map[string]tool{
+	requests := make(chan metrics.Request, 100) // more than the test makes
+	config := Config{Observe: func(r metrics.Request) { requests <- r }, Tools: []string{"list_jobs", "works", "prints", "fails"}}
+	url := serving(t, map[string]tool{
 		"works": func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return say("Job ID: " + jobID + rest), nil
 		},
@@ -62,7 +52,7 @@ func TestObservedCalls(t *testing.T) {
 			r.IsError = true
 			return r, nil
 		},
-	})
+	}, config)
 	for i, version := range both {
 		session := connect(t, url, version)
 		era := []string{"2026-07-28", "initialize"}[i]
@@ -75,7 +65,10 @@ func TestObservedCalls(t *testing.T) {
 			"list_jobs": {Tool: "list_jobs"}, // others have it
 			"secret":    {},
 		} {
-			session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"a": 1}})
+			r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"a": 1}})
+			if name == "works" && (err != nil || r.Content[0].(*mcp.TextContent).Text != "Job ID: "+jobID+rest) {
+				t.Errorf("the client reads %+v, %v", r, err)
+			}
 			got := next(t, requests, "tools/call")
 			if got.Time.IsZero() || got.Duration <= 0 || got.Bytes <= 0 {
 				t.Errorf("%s: %+v", name, got)
@@ -131,37 +124,31 @@ func TestObservedCallThatIsClosed(t *testing.T) {
 	}
 }
 
-// Requests are distinguished by their paths, without what a client made up.
-func TestObservedPaths(t *testing.T) {
+// Requests are distinguished by their paths and methods, without what a client made up. Those that
+// are refused are reported too.
+func TestObservedRequests(t *testing.T) {
 	t.Parallel()
-	seen := make(chan metrics.Request, 10)
+	seen := make(chan metrics.Request, 1) // one at a time
 	s := New(withTools(nil, Config{Observe: func(r metrics.Request) { seen <- r }, Files: func(Caller) Handler { return http.NotFoundHandler() }}))
-	for path, want := range map[string]string{"/mcp": "/mcp", "/healthz": "/healthz", "/files/secret": "/files/", "/secret": ""} {
-		s.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("HEAD", path, nil))
-		if got := <-seen; got.Path != want || got.Method != "HEAD" {
-			t.Errorf("%s: %+v", path, got)
+	for _, test := range []struct{ method, url, origin, wantMethod, wantPath string }{
+		{"HEAD", "http://localhost/mcp", "", "HEAD", "/mcp"},
+		{"HEAD", "http://localhost/healthz", "", "HEAD", "/healthz"},
+		{"HEAD", "http://localhost/files/secret", "", "HEAD", "/files/"},
+		{"HEAD", "http://localhost/secret", "", "HEAD", ""},
+		{"POST", "http://localhost/mcp", "http://elsewhere.example", "POST", "/mcp"},
+		{"SECRET", "http://localhost/mcp", "http://elsewhere.example", "other", "/mcp"},
+	} {
+		r := httptest.NewRequest(test.method, test.url, strings.NewReader("{}"))
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
 		}
-	}
-}
-
-// Requests that are refused are reported too, without a method or header that a client made up.
-func TestObservedRefusals(t *testing.T) {
-	t.Parallel()
-	url, requests := observing(t, nil)
-	for method, want := range map[string]string{"POST": "POST", "SECRET": "other"} {
-		req, err := http.NewRequest(method, url, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
+		s.http.Handler.ServeHTTP(httptest.NewRecorder(), r)
+		got := <-seen
+		if got.Method != test.wantMethod || got.Path != test.wantPath {
+			t.Errorf("%s %s: %+v", test.method, test.url, got)
 		}
-		req.Header.Set("Origin", "http://elsewhere.example")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		got := next(t, requests, want)
-		if got.Status != http.StatusForbidden || got.Result != metrics.Refused || got.Tenant != "" {
-			t.Errorf("%+v", got)
+		if test.origin != "" && (got.Status != http.StatusForbidden || got.Result != metrics.Refused || got.Tenant != "") {
+			t.Errorf("%s of a page elsewhere: %+v", test.method, got)
 		}
 	}
 }
@@ -186,14 +173,9 @@ func TestObservedBatch(t *testing.T) {
 			}
 		}
 	}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: h}
-	go server.Serve(l) // ends with the test, which closes the server
+	server := httptest.NewServer(h)
 	defer server.Close()
-	res, err := http.Post("http://"+l.Addr().String(), "application/json", strings.NewReader("[]"))
+	res, err := http.Post(server.URL, "application/json", strings.NewReader("[]"))
 	if err != nil {
 		t.Fatal(err)
 	}

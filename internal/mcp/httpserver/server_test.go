@@ -22,12 +22,6 @@ func say(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// serving starts a server of tools and returns its URL.
-func serving(t *testing.T, tools map[string]tool) (*Server, string) {
-	t.Helper()
-	return servingWith(t, tools, Config{})
-}
-
 // withTools returns a configuration of servers with these tools, which end with their connection.
 func withTools(tools map[string]tool, c Config) Config {
 	c.New = func(leave context.Context, _ Caller) *MCPServer {
@@ -45,7 +39,8 @@ func withTools(tools map[string]tool, c Config) Config {
 	return c
 }
 
-func servingWith(t *testing.T, tools map[string]tool, c Config) (*Server, string) {
+// serving starts a server of tools and returns its URL.
+func serving(t *testing.T, tools map[string]tool, c Config) (url string) {
 	t.Helper()
 	s := New(withTools(tools, c))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +55,7 @@ func servingWith(t *testing.T, tools map[string]tool, c Config) (*Server, string
 			t.Error(err)
 		}
 	})
-	return s, "http://" + l.Addr().String() + "/mcp"
+	return "http://" + l.Addr().String() + mcpPath
 }
 
 // connect returns a client of that version.
@@ -76,24 +71,6 @@ func connect(t *testing.T, url, version string) *mcp.ClientSession {
 		t.Fatalf("the protocol is %s, not %s", got, version)
 	}
 	return session
-}
-
-// TestBothEras: clients of both eras use one server at once.
-func TestBothEras(t *testing.T) {
-	t.Parallel()
-	_, url := serving(t, map[string]tool{"echo": func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return say(string(req.Params.Arguments)), nil
-	}})
-	for _, version := range both {
-		session := connect(t, url, version)
-		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"a": version}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := r.Content[0].(*mcp.TextContent).Text, `{"a":"`+version+`"}`; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
 }
 
 // TestOrigin: a page of another server, and a name that leads here only since it was rebound, are

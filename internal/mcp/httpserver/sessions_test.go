@@ -70,7 +70,7 @@ func TestNoSessionGivesWay(t *testing.T) {
 		for range s.sessions.most {
 			s.sessions.use(s.sessions.find(initialize(t, c)))
 		}
-		_, body := roundTrip(t, c, message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`})
+		_, body := roundTrip(t, c, hello)
 		if !strings.Contains(body, errTooManySessions.Error()) {
 			t.Error(body)
 		}
@@ -123,33 +123,6 @@ func TestEndOfSession(t *testing.T) {
 	})
 }
 
-// TestRevokedToken: the calls in flight of a token that is revoked are answered, and its streams
-// end.
-func TestRevokedToken(t *testing.T) {
-	t.Parallel()
-	inBothEras(t, waiting(nil), Config{}, func(t *testing.T, s *Server, dial func() net.Conn, call message) {
-		stream := dial()
-		send(t, stream, message{method: http.MethodGet, headers: "Mcp-Session-Id: " + initialize(t, dial()) + "\r\n"})
-		_, events := receive(t, stream)
-		c := dial()
-		send(t, c, call)
-		synctest.Wait()
-		done := make(chan struct{})
-		go func() { // owned by the test, which waits for it
-			defer close(done)
-			s.Revoke("") // the name of the token if there are no tokens
-		}()
-		_, r := receive(t, c)
-		if body, err := io.ReadAll(r); err != nil || !strings.Contains(string(body), `"text":"answered"`) {
-			t.Errorf("%v, %q", err, body)
-		}
-		if _, err := io.ReadAll(events); err != nil {
-			t.Error(err)
-		}
-		<-done
-	})
-}
-
 // TestEndOfSessionDoesNotWaitForever: a call that continues, although its wait has ended, does not
 // keep its session from ending.
 func TestEndOfSessionDoesNotWaitForever(t *testing.T) {
@@ -183,7 +156,7 @@ func TestSessionOfAnotherTenant(t *testing.T) {
 			m.headers += "Authorization: Bearer " + token + "\r\n"
 			return m
 		}
-		answer, _ := roundTrip(t, c, with("a1", message{body: `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`}))
+		answer, _ := roundTrip(t, c, with("a1", hello))
 		id := answer.Header.Get("Mcp-Session-Id")
 		for token, want := range map[string]int{"a1": http.StatusOK, "a2": http.StatusOK, "b1": http.StatusForbidden} {
 			if got := status(t, c, with(token, ofSession(id, http.MethodPost))); got != want {
