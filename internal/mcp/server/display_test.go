@@ -138,27 +138,6 @@ func TestResultWithPicturesIsLikeAnyOther(t *testing.T) {
 	}
 }
 
-// Replies with megabytes of pictures, for several calls at once, arrive complete and apart.
-func TestLargeRepliesArriveApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.dial(engine.Scope{})
-	made := c.request("tools/call", map[string]any{"name": "execute_python", "arguments": given{"code": "pictures 2 600000"}})
-	id := field(blocks(t, made)[0].Text, "Job ID")
-	waiting := map[int]bool{}
-	for range 2 {
-		waiting[c.startCall("check_job_status", given{"job_id": id, "cursor": 0})] = true
-		waiting[c.start("ping", nil)] = false
-	}
-	for len(waiting) > 0 {
-		m := c.read()
-		if waiting[m.ID] {
-			wantPictures(t, m, 600_000, 1, 2)
-		}
-		delete(waiting, m.ID)
-	}
-}
-
 func TestDisplaysAreResources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

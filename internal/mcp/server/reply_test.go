@@ -38,23 +38,6 @@ var replies = map[string][]step{
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 17\n\n" +
 				"--- STDOUT ---\nx is 42\n--- STDERR ---\ncareful\n--- RESULT ---\n84\n", ""},
 	},
-	"nothing to show": {
-		{"execute_python", given{"code": `out ""`}, "Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 0\n", ""},
-	},
-	"failures are no tool errors": {
-		{"execute_python", given{"code": `raise "ValueError: bad literal"`},
-			"Job ID: ID1\nStatus: failed (ValueError: bad literal)\nElapsed: T\nCursor: 0\n", ""},
-		{"execute_command_async", given{"command": code(`tty "no\r\n"`, "exit 3")},
-			"Job ID: ID2\nStatus: failed (exit 3)\nElapsed: T\nCursor: 4\n\n--- STDOUT ---\nno\n", ""},
-	},
-	"python asks": {
-		{"execute_python", given{"code": `ask line "Enter your name: "`, "wait_seconds": 60},
-			"Job ID: ID1\nStatus: waiting_input\nPrompt: Enter your name: \nWaiting: line, the test\nCursor: 17\n" +
-				"Next: send_python_input(text=…) or cancel_job\n\n--- STDOUT ---\nEnter your name: \n", ""},
-		{"send_python_input", given{"text": "Jonathan", "wait_seconds": 60},
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 66\n\n" +
-				"--- STDOUT ---\n8 characters, line true, eof false, secret false\n", ""},
-	},
 	"the same question again": {
 		{"execute_python", given{"code": code(`ask line "(Pdb) "`, `ask line "(Pdb) "`, `out "more\nName:"`, `ask line " "`), "wait_seconds": 60},
 			"Job ID: ID1\nStatus: waiting_input\nPrompt: (Pdb) \nWaiting: line, the test\nCursor: 6\n" +
@@ -81,14 +64,6 @@ var replies = map[string][]step{
 		{"send_python_input", given{"text": "", "eof": true, "job_id": "ID1", "wait_seconds": 60},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 114\n\n" +
 				"--- STDOUT ---\n0 characters, line false, eof true, secret false\n", ""},
-	},
-	"a shell job asks": {
-		{"execute_command_async", given{"command": `ask line "Proceed? [y/N] "`, "wait_seconds": 60},
-			"Job ID: ID1\nStatus: waiting_input\nPrompt: Proceed? [y/N] \nWaiting: line, the test\nCursor: 15\n" +
-				`Next: send_command_input(text="…\n") or cancel_job` + "\n\n--- STDOUT ---\nProceed? [y/N] \n", ""},
-		{"send_command_input", given{"job_id": "ID1", "text": "y\n", "secret": true, "wait_seconds": 60},
-			"Job ID: ID1\nStatus: completed\nElapsed: T\nInput: delivered\nCursor: 64\n\n" +
-				"--- STDOUT ---\n2 characters, line false, eof false, secret true\n", ""},
 	},
 	"typed ahead": {
 		{"execute_command_async", given{"command": code("keys", `out "ready\n"`, "hang"), "wait_seconds": 0}, "", "ready\n"},
@@ -137,16 +112,6 @@ var replies = map[string][]step{
 		{"cancel_job", given{"job_id": "ID1"},
 			"Job ID: ID1\nStatus: completed\nElapsed: T\nLeft running: unchecked (pid 4711)\n" +
 				"Note: the remaining processes could not be checked: too many open files\nCursor: 0\n", ""},
-	},
-	"kill": {
-		{"execute_python", given{"code": "stubborn", "wait_seconds": 0}, "", ""},
-		{"cancel_job", given{"job_id": "ID1", "force": true},
-			"Job ID: ID1\nStatus: cancelled (killed)\nElapsed: T\nEnded by: agent\nCursor: 0\n", ""},
-	},
-	"timeout": {
-		{"execute_python", given{"code": "hang", "timeout_seconds": 0.05, "wait_seconds": 60},
-			"Job ID: ID1\nStatus: failed (timed out after T)\nElapsed: T\nEnded by: limit\nCursor: 18\n\n" +
-				"--- STDERR ---\nKeyboardInterrupt\n", ""},
 	},
 	"install": {
 		{"install_package_async", given{"package": "numpy", "session": "lab"},
@@ -220,12 +185,6 @@ var replies = map[string][]step{
 				"stdout 5- o error\nstdout 13: three\nstdout 19: four\nstdout 24: five\nstdout 29- Error: six\nstderr 46: error on stderr\n", ""},
 		{"search_job_output", given{"job_id": "ID1", "pattern": "xyz"},
 			"Job ID: ID1\nStatus: completed\nMatches: none\nSearched: 70 bytes (cursor 0..70)\n", ""},
-	},
-	"queued": {
-		{"execute_python", given{"code": `ask line "First? "`, "wait_seconds": 60}, "", ""},
-		{"execute_python", given{"code": "queue later", "wait_seconds": 0},
-			"Job ID: ID2\nStatus: queued\nQueued behind: ID1 (waiting_input)\nCursor: 0\n", ""},
-		{"cancel_job", given{"job_id": "ID2"}, "Job ID: ID2\nStatus: cancelled (before it ran)\nEnded by: agent\nCursor: 0\n", ""},
 	},
 	"wait for any": {
 		{"execute_python", given{"code": `out "x"`}, "", ""},
