@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"asyncrepl/internal/engine"
 	"asyncrepl/jobs"
 )
@@ -56,13 +58,7 @@ func TestRequestsSayWhatWasAsked(t *testing.T) {
 		{Do: "get", Format: "json"}, {Do: "set", Name: "x", Value: "[1,null]"},
 		{Do: "delete", Names: []string{"x"}}, {Do: "complete", At: 10},
 	}
-	if len(w.asked) != len(want) {
-		t.Fatalf("asked %+v", w.asked)
-	}
-	for i, q := range w.asked {
-		if q.Do != want[i].Do || q.Format != want[i].Format || q.Name != want[i].Name || q.Value != want[i].Value ||
-			q.At != want[i].At || len(q.Names) != len(want[i].Names) || q.All {
-			t.Errorf("asked %+v, want %+v", q, want[i])
-		}
+	if d := cmp.Diff(want, w.asked); d != "" {
+		t.Error(d)
 	}
 }

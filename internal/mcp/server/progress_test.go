@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/engine"
-	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -108,11 +107,7 @@ func TestWaitingCallsReportProgress(t *testing.T) {
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[0]+"\n"), "\n\n")
 				jobstest.End(t, w.job("Job ID: "+p.seen[1]+"\n"))
 				jobstest.Prints(t, w.job("Job ID: "+p.seen[3]+"\n"), "ready\n")
-				args := given{}
-				if err := json.Unmarshal([]byte(p.ids(string(rawjson.Of(tt.args)))), &args); err != nil {
-					t.Fatal(err)
-				}
-				id := c.startWithToken(era, "token", tt.tool, args)
+				id := c.startWithToken(era, "token", tt.tool, p.real(t, tt.args))
 				last := 0.0
 				for sent := 0; sent < 3; {
 					n, ok := c.read().notification(t)

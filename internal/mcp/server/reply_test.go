@@ -241,7 +241,7 @@ func TestRepliesReadAsInTheExamples(t *testing.T) {
 			c := w.dial(engine.Scope{})
 			var p plainer
 			for i, s := range steps {
-				got := c.call(s.tool, p.real(s.args))
+				got := c.call(s.tool, p.real(t, s.args))
 				if s.want == "" {
 					p.plain(got) // only its job matters
 					jobstest.Prints(t, w.job(got), s.prints)
@@ -253,35 +253,6 @@ func TestRepliesReadAsInTheExamples(t *testing.T) {
 			}
 		})
 	}
-}
-
-// real replaces ID1, ID2 … with the ids that they stand for.
-func (p *plainer) real(a given) given {
-	out := given{}
-	for k, v := range a {
-		switch v := v.(type) {
-		case string:
-			out[k] = p.id(v)
-		case []string:
-			list := make([]string, len(v))
-			for i, s := range v {
-				list[i] = p.id(s)
-			}
-			out[k] = list
-		default:
-			out[k] = v
-		}
-	}
-	return out
-}
-
-func (p *plainer) id(s string) string {
-	for i, id := range p.seen {
-		if s == fmt.Sprintf("ID%d", i+1) {
-			return id
-		}
-	}
-	return s
 }
 
 // flooded starts a job that prints 1,000 lines and asks, and returns the reply.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	mcpclient "asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/mcp/rawjson"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -324,12 +326,17 @@ func (p *plainer) plain(reply string) string {
 	return spans.ReplaceAllString(reply, "${1}0")
 }
 
-// ids replaces the numbers by ids again.
-func (p *plainer) ids(s string) string {
+// real replaces ID1, ID2 … in arguments with the ids that they stand for.
+func (p *plainer) real(t *testing.T, a given) (real given) {
+	t.Helper()
+	text := string(rawjson.Of(a))
 	for i, id := range p.seen {
-		s = strings.ReplaceAll(s, fmt.Sprintf("ID%d", i+1), id)
+		text = strings.ReplaceAll(text, fmt.Sprintf("ID%d", i+1), id)
 	}
-	return s
+	if err := json.Unmarshal([]byte(text), &real); err != nil {
+		t.Fatal(err)
+	}
+	return real
 }
 
 // A syncBuffer is a buffer that several goroutines can write to.
