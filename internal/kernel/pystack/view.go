@@ -3,6 +3,7 @@ package pystack
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // A span is a range of the other process's memory and a buffer for its bytes.
@@ -33,7 +34,7 @@ const (
 type view struct {
 	mem   memory
 	pages map[uint64]*page
-	order []*page // the pages in the order in which they were read
+	order []*page // the pages in the order in which they are read
 	limit int     // the most pages that the view takes
 	large int     // the bytes of the objects larger than a page that were read
 	err   error   // an error of mem other than errTorn
@@ -54,8 +55,12 @@ func newView(mem memory) *view {
 	return &view{mem: mem, pages: make(map[uint64]*page), limit: chainPages}
 }
 
-// again reads the used part of each page again, in one system call, and reports whether it could.
+// again reads the used part of each page again, in one system call, and reports whether it could. It
+// reads the pages in the opposite order each time. In one order, readings that kept step with a loop
+// of calls were all torn in the same way: of 120,000 looks at 3.9 and 3.10, 115 showed a call from a
+// line that calls another function. In both orders none did.
 func (v *view) again() bool {
+	slices.Reverse(v.order)
 	spans := make([]span, len(v.order))
 	for i, p := range v.order {
 		spans[i] = span{p.addr + uint64(p.from), p.bytes[p.from:p.to]}
