@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -244,6 +245,37 @@ func TestReadingsInStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A loop of calls has made another call between the two copies of each reading: every single reading
+// shows the same frames, and none of them is true.
+func TestCopiesOfOneReadingDiffer(t *testing.T) {
+	for _, l := range layoutsForTests(t) {
+		m, target := interpreter(l, testProgram, testPlaces[:5])
+		inner, _ := target.innermost(newView(m))
+		caller := wordAt(m.bytes, int(inner-base)+l.previous)
+		target.mem = &calling{m, func() { m.bytes[int(caller-base)+l.at] ^= 2 }}
+		if s, err := target.Look(); !errors.Is(err, ErrMoving) {
+			t.Errorf("3.%d: %+v, %v; want that it moves", l.minor, s.Frames, err)
+		}
+	}
+}
+
+// A calling memory changes before it is read a second time in one call of read, and changes back.
+type calling struct {
+	*fake
+	change func()
+}
+
+func (m *calling) read(spans []span) error {
+	again := 1 + slices.IndexFunc(spans[1:], func(s span) bool { return s.addr == spans[0].addr })
+	if again == 0 {
+		return m.fake.read(spans)
+	}
+	defer m.change()
+	err := m.fake.read(spans[:again])
+	m.change()
+	return errors.Join(err, m.fake.read(spans[again:]))
 }
 
 // enter makes a frame the innermost one.

@@ -130,7 +130,7 @@ func (t *Target) Look() (Stack, error) {
 }
 
 // A stack counts if several readings in a row agree. Many readings of a tight loop of calls are
-// torn, so a look reads often. A reading takes one or two microseconds.
+// torn, so a look reads often. A reading takes a few microseconds.
 const (
 	enough      = 4                // readings that must agree
 	enoughApart = 6                // the same before 3.11, when each frame is a separate object
@@ -231,11 +231,25 @@ func (t *Target) look() (Stack, error) {
 
 // next reads the frames again in the view *v. If *v is nil or some of its pages can't be read any
 // more, next replaces it by a new view.
+//
+// The frames of a view are read twice, and both readings must agree: a loop of calls does not come
+// back to the same calls between them. One reading can be torn, and readings that keep step with the
+// loop are all torn alike: of 120,000 looks at 3.9 and 3.10, 115 showed a function below a line that
+// calls another one.
 func (t *Target) next(v **view) (chain, error) {
-	if *v == nil || !(*v).again() {
+	twice := *v != nil && (*v).again()
+	if !twice {
 		*v = newView(t.mem)
 	}
 	c, err := t.chain(*v)
+	if err == nil && twice {
+		(*v).swap()
+		d, err := t.chain(*v)
+		(*v).swap()
+		if err != nil || !c.equal(d) {
+			return chain{}, errTorn
+		}
+	}
 	if err != nil {
 		*v = nil
 	}
