@@ -57,6 +57,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err != nil {
 		return err
 	}
+	defer watch.close()
 	config := httpserver.Config{
 		New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL,
 		Ready: tenants.Ready, Observe: watch.observe(), Tools: server.ToolNames(), Log: set.Log,

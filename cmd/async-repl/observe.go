@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/httpserver"
@@ -20,6 +21,7 @@ type observers struct {
 	counts *metrics.Metrics // nil: no metrics
 	log    *slog.Logger
 
+	at          net.Listener // of the metrics; nil: they are not served
 	serveCounts func() error
 	server      *httpserver.Server // set by serve, before the counts are read
 	url         string             // the address of the metrics, for people
@@ -53,6 +55,7 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		at.Close()
 		return nil, err
 	}
+	o.at = at
 	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals(), o.server.Load()) })
 	o.serveCounts = func() error { return o.server.ServeMetrics(at, o.counts, local) }
 	switch {
@@ -106,6 +109,13 @@ func (o *observers) serve(server *httpserver.Server, served chan<- error, stderr
 	go func() { // owned by serveMany; ends with the server
 		served <- o.serveCounts()
 	}()
+}
+
+// close removes the socket of the metrics, also if they were never served.
+func (o *observers) close() {
+	if o.at != nil {
+		o.at.Close() // an error: it is closed already
+	}
 }
 
 // reopen opens the access log again, and reports whether there is one.
