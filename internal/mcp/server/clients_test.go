@@ -141,7 +141,8 @@ func TestClientsOfOneEngine(t *testing.T) {
 	file := filepath.Join(r.workspace, "file")
 	wait := given{"command": "while [ ! -e " + file + " ]; do sleep 0.01; done"}
 	id := patient.startCall("execute_command_async", wait)
-	if reply := quick.call("execute_command_async", wait); field(reply, "Status") != "running" {
+	reply := quick.call("execute_command_async", wait)
+	if status := field(reply, "Status"); status != "running" && status != "queued" { // on a busy machine it has not begun
 		t.Errorf("a call with a grace of 1 ms:\n%s", reply)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
