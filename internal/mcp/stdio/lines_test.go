@@ -196,7 +196,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A message that is nested too deep for a decoder is refused, and the session goes on. Up to 10,000
+// The server refuses a message that is nested too deep for a decoder, and the session continues. Up to 10,000
 // levels the SDK's decoder refuses the parameters, and the error names the call.
 func TestDeepMessage(t *testing.T) {
 	p, _ := newGate().serve(t, Transport{})
