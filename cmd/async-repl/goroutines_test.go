@@ -45,9 +45,8 @@ var goroutines = map[string][]string{
 	"internal/terminal/queries/queries.go": {"the answers to queries of a terminal"},
 	"internal/terminal/tty/typist.go":      {"the typing of keys one at a time"},
 
-	"internal/kernel/listening/tree.go":    {"the poller of listening ports"},
-	"internal/terminal/waiting/poller.go":  {"the poller of all sleeping watchers"},
-	"internal/terminal/waiting/watcher.go": {"the watcher of a terminal or a standard input"},
+	"internal/kernel/listening/tree.go":   {"the poller of listening ports"},
+	"internal/terminal/waiting/poller.go": {"the poller of all sleeping watchers"},
 
 	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},
@@ -68,7 +67,7 @@ func TestEveryGoroutineIsAccountedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := []string{"main", "one per tool call", "one per connection and request over HTTP", "the progress of a waiting call"} // the runtime's, the SDK's and a timer's
+	named := []string{"main", "one per tool call", "one per connection and request over HTTP", "the progress of a waiting call", "the watcher of a terminal or a standard input"} // the runtime's, the SDK's and two of timers
 	sources(t, func(path string, _ *ast.File) {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, filepath.Join("..", "..", path), nil, parser.ParseComments)

@@ -86,21 +86,28 @@ func (w *Watcher) kicks() chan struct{} {
 	return w.kick
 }
 
-// Start begins to watch. The function it returns stops that, and returns when it has stopped.
+// Start begins to watch. A timer starts the watcher's goroutine after settleTime, before which nothing
+// is scanned, so a job that ends at once starts none. The function it returns, which is called once,
+// stops that, and returns when it has stopped.
 func (w *Watcher) Start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
+	w.Source.OnSend(w.inputSent)
 	done := make(chan struct{})
-	go func() { // owned by the caller, who calls stop; ends then
+	first := time.AfterFunc(settleTime, func() { // owned by the caller, who calls stop; ends then
 		defer close(done)
 		w.run(ctx)
-	}()
-	return func() { cancel(); <-done }
+	})
+	return func() {
+		cancel()
+		if !first.Stop() {
+			<-done
+		}
+		w.Source.OnSend(nil)
+	}
 }
 
 // run watches until ctx is done.
 func (w *Watcher) run(ctx context.Context) {
-	w.Source.OnSend(w.inputSent)
-	defer w.Source.OnSend(nil)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for w.settle(ctx, timer) {
