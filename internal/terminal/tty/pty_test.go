@@ -197,7 +197,7 @@ func TestSendEndsIfNothingIsRead(t *testing.T) {
 	const much = 1 << 20
 	p := ttytest.Start(t, []string{"sh", "-c", `stty raw -echo; echo ready; exec sleep 1000`})
 	p.WaitPrinted(t, "ready")
-	p.PTY.SetLimit(50 * time.Millisecond)
+	p.PTY.SetLimit(time.Second)
 	first, err := p.PTY.Send(t.Context(), make([]byte, much))
 	if !errors.Is(err, tty.ErrFull) || first <= 0 || first >= much {
 		t.Errorf("got %d, %v; want a part and tty.ErrFull", first, err)
