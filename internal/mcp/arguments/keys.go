@@ -34,7 +34,7 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 		case holdsKeys(element):
 			return nil, report.Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
 		// The element is likely meant as a key.
-		case isChord().MatchString(element), len(nearestKeys(element)) > 0:
+		case isChord().MatchString(element), isFunctionKey().MatchString(bare(element)), len(nearestKeys(element)) > 0:
 			return nil, a.noKey(i)
 		default:
 			key = keys.Text(element)
@@ -84,18 +84,33 @@ var (
 	isWord = pattern.Lazy(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 	// isChord matches what has the form of a chord, or is the name of a key of other keyboards.
-	isChord = pattern.Lazy(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.|f[0-9]+)$`)
+	isChord = pattern.Lazy(`(?i)^((ctrl|ctl|control|alt|meta|shift|super|cmd|command|win|option|opt|hyper|fn)[-+].*|[cms]-.|\^.)$`)
+
+	// isFunctionKey matches what bare leaves of the name of a function key, also of one that no terminal
+	// has.
+	isFunctionKey = pattern.Lazy(`^f[0-9]+$`)
 )
 
-// nearestKeys returns the names of keys that a word differs from in little: in brackets, dashes and
-// the words key and arrow, or in one letter of a long name, but not in its first.
+// longestName bounds what is compared with the names of keys, in bytes with what bare leaves out.
+const longestName = 16
+
+// bare returns a name of a key as [keys.Names] spells it, without brackets, dashes and the words key and
+// arrow: f13 for <F13> and KEY_F13. It returns nothing if the word is too long for a name.
+func bare(word string) string {
+	if len(word) > longestName {
+		return ""
+	}
+	return strings.NewReplacer("<", "", ">", "", "{", "", "}", "", "[", "", "]", "", "_", "", "-", "", "key", "", "arrow", "").
+		Replace(strings.ToLower(word))
+}
+
+// nearestKeys returns the names of keys that a word differs from in little: in what bare leaves out, or
+// in one letter of a long name, but not in its first.
 func nearestKeys(word string) (near []string) {
-	const longest = 16 // with what is left out
-	if len(word) > longest || utf8.RuneCountInString(word) < 2 {
+	if utf8.RuneCountInString(word) < 2 {
 		return nil
 	}
-	word = strings.NewReplacer("<", "", ">", "", "{", "", "}", "", "[", "", "]", "", "_", "", "-", "", "key", "", "arrow", "").
-		Replace(strings.ToLower(word))
+	word = bare(word)
 	for _, name := range keys.Names() {
 		if word == name || len(name) >= 5 && word != "" && word[0] == name[0] && levenshtein.ComputeDistance(word, name) == 1 {
 			near = append(near, name)
