@@ -28,7 +28,20 @@ type tool struct {
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 
-	definition *mcp.Tool // the definition that clients see
+	definition *definition // the definition that clients see
+}
+
+// A definition is a tool as clients see it. mcp.ToolAnnotations would state hints that have their
+// default value, too.
+type definition struct {
+	*mcp.Tool
+	Annotations map[string]bool `json:"annotations,omitempty"` // the hints that differ from their defaults
+}
+
+// A listing is the result of tools/list.
+type listing struct {
+	*mcp.ListToolsResult
+	Tools []*definition `json:"tools"`
 }
 
 // A call is one call of a tool.
@@ -52,6 +65,26 @@ var (
 	ends  = hints{destructive: true, idempotent: true}
 	makes = hints{openWorld: true}
 )
+
+// annotations returns the hints that differ from their defaults. By default, a tool is not read-only,
+// not idempotent, destructive and of an open world. Two hints have no meaning for a read-only tool:
+// https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations.
+func (h hints) annotations() map[string]bool {
+	stated := map[string]bool{}
+	if h.readOnly {
+		stated["readOnlyHint"] = true
+	}
+	if h.idempotent && !h.readOnly {
+		stated["idempotentHint"] = true
+	}
+	if !h.destructive && !h.readOnly {
+		stated["destructiveHint"] = false
+	}
+	if !h.openWorld {
+		stated["openWorldHint"] = false
+	}
+	return stated
+}
 
 // defaultLonger is how long wait_for_jobs waits: less than the minute after which some clients give
 // up.
@@ -232,7 +265,7 @@ func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
 	if p != nil && p.Cursor != "" {
 		return nil, errNoSuchPage
 	}
-	list := &mcp.ListToolsResult{Cacheable: unchanging, Tools: []*mcp.Tool{}}
+	list := &listing{&mcp.ListToolsResult{Cacheable: unchanging}, []*definition{}}
 	for _, t := range c.tools(c.defaults()) {
 		if c.offers(t.toolset) {
 			list.Tools = append(list.Tools, t.definition)
@@ -261,21 +294,12 @@ func (t *tool) signature() *arguments.Signature {
 }
 
 // define returns the tool as clients see it.
-func (t *tool) define(of defaults) *mcp.Tool {
+func (t *tool) define(of defaults) *definition {
 	signature := t.signature()
 	signature.MaxChars = of.chars
-	d := &mcp.Tool{
-		Name:        t.name,
-		Description: t.about,
-		InputSchema: signature.Schema(),
-		Annotations: &mcp.ToolAnnotations{
-			ReadOnlyHint:   t.hints.readOnly,
-			IdempotentHint: t.hints.idempotent,
-			OpenWorldHint:  &t.hints.openWorld,
-		},
-	}
-	if !t.hints.readOnly { // it has no meaning for a tool that changes nothing
-		d.Annotations.DestructiveHint = &t.hints.destructive
+	d := &definition{
+		Tool:        &mcp.Tool{Name: t.name, Description: t.about, InputSchema: signature.Schema()},
+		Annotations: t.hints.annotations(),
 	}
 	if slices.Contains(report.NextTools, t.name) {
 		d.Meta = mcp.Meta{"anthropic/alwaysLoad": true}

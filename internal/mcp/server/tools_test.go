@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,8 +40,8 @@ func TestToolList(t *testing.T) {
 		}
 		return raw
 	}
-	listOf(nil, 3000)
-	raw := listOf(toolsets, 5000)
+	listOf(nil, 2500)
+	raw := listOf(toolsets, 3600)
 	var list struct {
 		Tools []json.RawMessage
 	}
@@ -116,6 +117,38 @@ func TestToolRules(t *testing.T) {
 	}
 	if len(allInstructions) > 2000 {
 		t.Errorf("the instructions take %d bytes, clients cut them at 2,048", len(allInstructions))
+	}
+}
+
+// A client that takes the defaults of the protocol for hints that are left out has the hints of each
+// tool. None that is stated has its default value.
+func TestAnnotationsStateWhatDiffersFromTheDefaults(t *testing.T) {
+	t.Parallel()
+	defaults := map[string]bool{"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true}
+	for _, tool := range tools(usual) {
+		var wire struct{ Annotations map[string]bool }
+		if err := json.Unmarshal(rawjson.Of(tool.define(usual)), &wire); err != nil {
+			t.Fatal(err)
+		}
+		got := maps.Clone(defaults)
+		for hint, value := range wire.Annotations {
+			if byDefault, ok := defaults[hint]; !ok || value == byDefault {
+				t.Errorf("%s states %s=%t", tool.name, hint, value)
+			}
+			got[hint] = value
+		}
+		want := map[string]bool{
+			"readOnlyHint": tool.hints.readOnly, "destructiveHint": tool.hints.destructive,
+			"idempotentHint": tool.hints.idempotent, "openWorldHint": tool.hints.openWorld,
+		}
+		if tool.hints.readOnly { // they have no meaning for it
+			for _, hint := range []string{"destructiveHint", "idempotentHint"} {
+				want[hint] = got[hint]
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s is taken for %v, not %v", tool.name, got, want)
+		}
 	}
 }
 

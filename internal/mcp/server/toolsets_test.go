@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"asyncrepl/internal/engine"
 )
 
@@ -76,12 +74,12 @@ func TestParseToolsets(t *testing.T) {
 func TestConnectionsShareTheDefinitionsOfTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	list := func() []*mcp.Tool {
+	list := func() []*definition {
 		res, err := newConn(w.config, w.scope(engine.Scope{})).listTools(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res.(*mcp.ListToolsResult).Tools
+		return res.(*listing).Tools
 	}
 	if one, other := list(), list(); len(one) == 0 || !slices.Equal(one, other) {
 		t.Error("each connection has definitions of its own")

@@ -165,7 +165,7 @@ func blockOf(mimeType, data string) report.Block {
 // drawTool answers with an image besides its text.
 var drawTool = &tool{
 	name: "draw", toolset: core,
-	definition: &mcp.Tool{Name: "draw", InputSchema: map[string]any{"type": "object"}},
+	definition: &definition{Tool: &mcp.Tool{Name: "draw", InputSchema: map[string]any{"type": "object"}}},
 	call: func(*call, context.Context) (*report.Reply, error) {
 		r := report.Textf("A picture")
 		r.Blocks = append(r.Blocks, blockOf("image/png", "\x89PNG"))
