@@ -122,7 +122,7 @@ func (s *Signature) Schema() json.RawMessage {
 		schema := s.parameter(name).schema
 		switch name {
 		case "max_chars":
-			schema = schemaOf("integer", fmt.Sprintf("default %d, at most %d", s.MaxChars, MaxText))
+			schema = schemaOf("integer", fmt.Sprintf("default %d, max %d", s.MaxChars, MaxText))
 		case "max_bytes":
 			schema = schemaOf("integer", fmt.Sprintf("default %d characters", s.MaxChars))
 		}

@@ -75,7 +75,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"text":          text("", func(a *Args) *string { return &a.Text }, nil),
 		"session":       text("", func(a *Args) *string { return &a.Session }, sessionName),
 		"name":          text("", func(a *Args) *string { return &a.Name }, sessionName),
-		"from_session":  text("continue with a copy of its variables", func(a *Args) *string { return &a.FromSession }, sessionName),
+		"from_session":  text("copy its variables and settings", func(a *Args) *string { return &a.FromSession }, sessionName),
 		"python":        text("path, or version such as 3.12", func(a *Args) *string { return &a.Python }, notEmpty),
 		"venv":          text("own (in .venvs), or a directory", func(a *Args) *string { return &a.Venv }, notEmpty),
 		"packages":      text("installed first: numpy pandas==2.2", func(a *Args) *string { return &a.Packages }, notEmpty),
@@ -100,26 +100,26 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
 		"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
 
-		"search_job_output.pattern": text("RE2, for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
+		"search_job_output.pattern": text("RE2 for one line; (?i) ignores case", func(a *Args) *string { return &a.Pattern }, nil),
 		"search_job_output.cursor":  integer("search from it on", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
-		"context":                   integer("lines around each match; at most 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
-		"max_matches":               integer("default 50, at most 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList).or("0"),
+		"context":                   integer("lines around each match, max 20", func(a *Args) **int64 { return &a.Context }, 0, 20),
+		"max_matches":               integer("default 50, max 200", func(a *Args) **int64 { return &a.MaxMatches }, 1, MaxList).or("0"),
 
 		"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, nil),
 		"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, nil),
 		"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
-		"quiet_seconds":         duration("of silence that end the wait", func(a *Args) **time.Duration { return &a.Quiet }, minQuiet, maxWait, "").or("0"),
+		"quiet_seconds":         duration("silence; less than wait_seconds", func(a *Args) **time.Duration { return &a.Quiet }, minQuiet, maxWait, "").or("0"),
 
 		"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),
-		"cursor":    integer("show only output after it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
+		"cursor":    integer("only what follows it", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53),
 		// The engine knows the range of memory_mb.
 		"memory_mb": integer("limit of each process", func(a *Args) **int64 { return &a.MemoryMB }, -beyond, beyond).or("0"),
 		"limit":     integer("default 20", func(a *Args) **int64 { return &a.Limit }, 1, MaxList).or("0"),
 
 		"timeout_seconds": duration("limit of the run time", func(a *Args) **time.Duration { return &a.Timeout }, 0, maxSeconds*time.Second, "").or("0"),
 
-		"checkpoint":                       boolean("keep the variables as they are then", func(a *Args) *bool { return &a.Checkpoint }),
-		"restart_python_worker.checkpoint": text("latest, or the id of its job", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
+		"checkpoint":                       boolean("snapshot the variables after it", func(a *Args) *bool { return &a.Checkpoint }),
+		"restart_python_worker.checkpoint": text("continue from: latest, or its job's id", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
 
 		"export_session.overwrite": boolean("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
 
@@ -128,11 +128,11 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 		"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),
 		"force":  boolean("kill at once; Python loses its variables", func(a *Args) *bool { return &a.Force }),
-		"paste":  boolean("paste text, in brackets if asked for", func(a *Args) *bool { return &a.Paste }),
-		"keys":   list("pressed after text: q enter up ctrl-c f1", func(a *Args) *[]string { return &a.Keys }, maxKeys, "keys", nil),
-		"size": newParameter(aSize, "[rows, columns] of the terminal", func(a *Args) *jobs.Size { return &a.Size }, readSize).
+		"paste":  boolean("send text as a paste", func(a *Args) *bool { return &a.Paste }),
+		"keys":   list("such as q enter up ctrl-c f1", func(a *Args) *[]string { return &a.Keys }, maxKeys, "keys", nil),
+		"size": newParameter(aSize, "resize to [rows, columns]", func(a *Args) *jobs.Size { return &a.Size }, readSize).
 			with("items", schemaOf("integer", "")),
-		"signal": newParameter(aString, "to the foreground processes, before text", func(a *Args) *string { return &a.Signal }, readSignal).
+		"signal": newParameter(aString, "to the foreground processes", func(a *Args) *string { return &a.Signal }, readSignal).
 			with("enum", signalNames).or("none"),
 		"tty": boolean("default true; false: pipes", func(a *Args) **bool { return &a.TTY }),
 

@@ -178,7 +178,7 @@ func TestMaxCharsIsASetting(t *testing.T) {
 		t.Errorf("%d characters of a call that asks for 5,000", n)
 	}
 	list := string(c.request("tools/list", nil).Result)
-	for _, want := range []string{`"default 2000, at most 45000"`, `"default 2000 characters"`} {
+	for _, want := range []string{`"default 2000, max 45000"`, `"default 2000 characters"`} {
 		if !strings.Contains(list, want) || strings.Contains(list, "16000") {
 			t.Errorf("the list of tools lacks %s", want)
 		}

@@ -24,7 +24,7 @@ type tool struct {
 	about    string // the first sentence decides whether a model uses it
 	required []string
 	optional []string
-	wait     string // the description of its wait_seconds
+	wait     string // the description of its wait_seconds, without a default that about names
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 
@@ -99,30 +99,31 @@ type defaults struct {
 // tools returns all tools in the order of their names.
 func tools(of defaults) []*tool {
 	after := strconv.FormatFloat(of.grace.Seconds(), 'f', -1, 64)
-	atOnce, shortly, longer := "default 0, at most 110", "default "+after+", at most 110", "default 45, at most 110"
+	const longest = "max 110"
+	atOnce, shortly, longer := "default 0, "+longest, "default "+after+", "+longest, "default 45, "+longest
 	return []*tool{{
 		name: "cancel_job", toolset: core,
-		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Without force, Python with variables is only interrupted.",
+		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Python with variables is only interrupted.",
 		required: []string{"job_id"}, optional: []string{"force"},
 		hints: hints{destructive: true}, call: (*call).cancelJob, // again, it can interrupt again
 	}, {
 		name: "check_job_status", toolset: core,
-		about:    "Show status and output of a job. With cursor, return only newer output; without it, the latest output of a running job or all of a finished one.",
+		about:    "Show a job's status and output: the latest while it runs, all of it once it has ended.",
 		required: []string{"job_id"}, optional: []string{"wait_seconds", "cursor", "view", "max_chars"},
 		wait: atOnce, hints: reads, call: (*call).checkJobStatus,
 	}, {
 		name: "check_python_status", toolset: core,
-		about:    "Show status and output of a Python job, and where a running one is. Without job_id, use the session's current Python job, or else its last one.",
+		about:    "Show a Python job's status, output and stack; by default the session's current or last job.",
 		optional: []string{"job_id", "session", "wait_seconds", "cursor", "max_chars"},
 		wait:     atOnce, hints: reads, call: (*call).checkPythonStatus,
 	}, {
 		name: "complete_code", toolset: namespace,
-		about:    "List the names, attributes or modules that can stand at a place of Python code. Runs nothing of it.",
+		about:    "List the names, attributes or modules that complete Python code. Runs none of it.",
 		required: []string{"code"}, optional: []string{"cursor", "session"},
 		hints: makes, call: (*call).completeCode,
 	}, {
 		name: "create_session", toolset: sessions,
-		about:    "Make a Python session with settings of its own: interpreter, packages, directory. Its Python starts with its first job.",
+		about:    "Make a Python session with its own interpreter, packages and directory.",
 		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
 		hints: makes, call: (*call).createSession,
 	}, {
@@ -132,7 +133,7 @@ func tools(of defaults) []*tool {
 		hints:    ends, call: (*call).deleteFile,
 	}, {
 		name: "delete_session", toolset: sessions,
-		about:    "End a session for good: its Python, its jobs and its variables.",
+		about:    "End a session: its Python, jobs and variables.",
 		required: []string{"session"},
 		hints:    ends, call: (*call).deleteSession,
 	}, {
@@ -147,22 +148,22 @@ func tools(of defaults) []*tool {
 		hints: hints{destructive: true}, call: (*call).editFile,
 	}, {
 		name: "execute_command_async", toolset: core,
-		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while the job continues.",
+		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while it continues.",
 		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: shortly, hints: runs, call: (*call).executeCommand,
+		wait: longest, hints: runs, call: (*call).executeCommand,
 	}, {
 		name: "execute_python", toolset: core,
-		about:    "Run Python, code or a file, as a job in a session that keeps its variables. Returns output and result, or after " + after + " s a job id while the job continues.",
+		about:    "Run Python code or a file as a job in a session that keeps variables. Returns output and result, or after " + after + " s a job id while it continues.",
 		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait:     shortly, hints: runs, call: (*call).executePython,
+		wait:     longest, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,
-		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py) in the workspace.",
+		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py).",
 		required: []string{"path"}, optional: []string{"session", "overwrite"},
 		hints: ends, call: (*call).exportSession,
 	}, {
 		name: "get_variable", toolset: namespace,
-		about:    "Show the value of a variable, or of any Python expression. With cursor, show it from there on.",
+		about:    "Show the value of a variable or any Python expression.",
 		required: []string{"name"}, optional: []string{"session", "format", "cursor", "max_chars"},
 		hints: runs, call: (*call).getVariable,
 	}, {
@@ -187,11 +188,11 @@ func tools(of defaults) []*tool {
 		hints:    reads, call: (*call).listJobs,
 	}, {
 		name: "list_sessions", toolset: sessions,
-		about: "List the Python sessions: state, jobs, variables, processes, memory, CPU time, age, interpreter, directory.",
+		about: "List Python sessions with state, jobs, memory, age, interpreter and directory.",
 		hints: reads, call: (*call).listSessions,
 	}, {
 		name: "list_variables", toolset: core,
-		about:    "List the variables of a Python session, even while it is busy.",
+		about:    "List a Python session's variables, even while it is busy.",
 		optional: []string{"session", "pattern"},
 		hints:    reads, call: (*call).listVariables,
 	}, {
@@ -201,12 +202,12 @@ func tools(of defaults) []*tool {
 		hints: reads, call: (*call).readFile,
 	}, {
 		name: "restart_python_worker", toolset: core,
-		about:    "Restart a session's Python. Its jobs end and all its variables are lost, unless it continues from a checkpoint.",
+		about:    "Restart a session's Python: its jobs end, its variables are lost.",
 		optional: []string{"session", "checkpoint"},
 		hints:    ends, call: (*call).restartPython,
 	}, {
 		name: "search_job_output", toolset: core,
-		about:    "Find lines in a job's output, all of it or from cursor on. A match shows its cursor: read on from there with check_job_status.",
+		about:    "Find lines in a job's output. A match shows the cursor from which check_job_status reads on.",
 		required: []string{"job_id", "pattern"}, optional: []string{"context", "max_matches", "cursor"},
 		hints: reads, call: (*call).searchJobOutput,
 	}, {
@@ -221,7 +222,7 @@ func tools(of defaults) []*tool {
 		wait: shortly, hints: runs, call: (*call).sendPythonInput,
 	}, {
 		name: "server_status", toolset: core,
-		about: "Show server status: version, available features, Python, jobs, sessions, memory and disk usage.",
+		about: "Show the server's version, features, Python, jobs, sessions, memory and disk usage.",
 		hints: reads, call: (*call).serverStatus,
 	}, {
 		name: "set_variable", toolset: namespace,

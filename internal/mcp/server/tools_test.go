@@ -40,7 +40,7 @@ func TestToolList(t *testing.T) {
 		}
 		return raw
 	}
-	listOf(nil, 2500)
+	listOf(nil, 2400)
 	raw := listOf(toolsets, 3600)
 	var list struct {
 		Tools []json.RawMessage
