@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -181,6 +183,44 @@ func TestMaxCharsIsASetting(t *testing.T) {
 	for _, want := range []string{`"default 2000, max 45000"`, `"default 2000 characters"`} {
 		if !strings.Contains(list, want) || strings.Contains(list, "16000") {
 			t.Errorf("the list of tools lacks %s", want)
+		}
+	}
+}
+
+// A command is cut at 60 characters in lists of jobs. A job of a long list that a call has waited
+// for needs no command if it has completed.
+func TestListsCutCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	completes := "out " + strconv.Quote(strings.Repeat("0123456789", 8))
+	raises := "raise " + strconv.Quote(strings.Repeat("0123456789", 8))
+	var all, long []string
+	for i := range 30 {
+		command, cut := completes, ""
+		if i == 0 {
+			command, cut = raises, ": "+raises[:59]+"…"
+		}
+		id := field(c.call("execute_command_async", given{"command": command}), "Job ID")
+		all, long = append(all, id), append(long, cut)
+	}
+	waited := c.call("wait_for_jobs", given{"job_ids": all, "until": "all"})
+	listed := c.call("list_jobs", given{"limit": 30})
+	if n := chars(waited); n > 1800 {
+		t.Errorf("the wait for 30 jobs is answered in %d characters, want 1,800 at most", n)
+	}
+	for i, id := range all {
+		lineOf := func(reply string) string {
+			_, rest, _ := strings.Cut(reply, "\n"+id)
+			line, _, _ := strings.Cut(rest, "\n")
+			return line
+		}
+		if got := lineOf(waited); !matches(" *, shell, *s"+long[i], got) {
+			t.Errorf("wait_for_jobs shows %q, want the command as %q", got, long[i])
+		}
+		cut := cmp.Or(long[i], ": "+completes[:59]+"…")
+		if got := lineOf(listed); !matches(" *, shell, *s"+cut, got) {
+			t.Errorf("list_jobs shows %q, want the command as %q", got, cut)
 		}
 	}
 }

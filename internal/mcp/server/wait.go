@@ -73,7 +73,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	share := (arguments.MaxText - r.Chars() - 1) / len(records)
 	var lines strings.Builder
 	for i, record := range records {
-		line := c.reporter.Line(record)
+		line := c.reporter.Waited(record)
 		if match := outcomes[i].Line(); match != "" {
 			line = record.ID + " has matched, " + match
 		}

@@ -8,17 +8,34 @@ import (
 	"asyncrepl/jobs"
 )
 
+// commandMax bounds the command or code of a job in a list, in characters.
+const commandMax = 60
+
 // Line describes a job in one line, for lists.
 func (rp *Reporter) Line(record jobs.Record) string {
-	s := fmt.Sprintf("%s %s, %s", record.ID, StatusText(record), KindText(record))
-	if !record.Started.IsZero() {
-		s += ", " + rp.elapsed(record)
-	}
-	s += ": " + record.Title
+	s := rp.brief(record) + ": " + view.Line(record.Title, commandMax)
 	if q := record.Question; q != nil && q.Prompt != "" && record.Status == jobs.WaitingInput {
 		s += fmt.Sprintf(" (asks %q)", q.Prompt)
 	}
 	return view.Line(s, lineMax)
+}
+
+// brief describes a job in one line without its command.
+func (rp *Reporter) brief(record jobs.Record) string {
+	s := fmt.Sprintf("%s %s, %s", record.ID, StatusText(record), KindText(record))
+	if !record.Started.IsZero() {
+		s += ", " + rp.elapsed(record)
+	}
+	return s
+}
+
+// Waited is Line for a list of jobs that a call has waited for. It leaves out the command of a job
+// that has completed: the caller has started it and has nothing more to do about it.
+func (rp *Reporter) Waited(record jobs.Record) string {
+	if record.Status == jobs.Completed {
+		return view.Line(rp.brief(record), lineMax)
+	}
+	return rp.Line(record)
 }
 
 // Lines describes jobs in one line each, as many as fit into room characters, and returns their
