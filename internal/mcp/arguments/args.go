@@ -36,7 +36,7 @@ type Args struct {
 	TTY                            *bool
 	EOF, Secret, Force, All, Rerun bool
 	Keys                           []string
-	Paste                          bool
+	Paste, Show                    bool
 	Size                           jobs.Size
 	Signal                         string // SIGINT
 

@@ -108,6 +108,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"wait_for_jobs.pattern": text("RE2 of a line; existing output counts", func(a *Args) *string { return &a.Pattern }, nil),
 		"stop_pattern":          text("ends as stopped; such as error:", func(a *Args) *string { return &a.StopPattern }, nil),
 		"wait_for_jobs.cursor":  integer("match from it on; for one job", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
+		"show":                  boolean("the output too, of one job", func(a *Args) *bool { return &a.Show }),
 		"quiet_seconds":         duration("silence; less than wait_seconds", func(a *Args) **time.Duration { return &a.Quiet }, minQuiet, maxWait, "").or("0"),
 
 		"max_chars": integer("", func(a *Args) **int64 { return &a.MaxChars }, 1, MaxText).or("0"),

@@ -108,6 +108,8 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"long silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 1e9}`, "quiet_seconds must be 0.1 to 110."},
 		{"silence longer than the wait", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 45}`, "quiet_seconds must be less than wait_seconds, 45."},
 		{"cursor without a pattern", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 1}`, "cursor needs pattern or stop_pattern: *"},
+		{"output of several", "wait_for_jobs", `{"job_ids": ["` + id + `", "` + shell + `"], "show": true}`, "show needs one job id: *"},
+		{"output beyond the end", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 9, "show": true}`, "cursor 9 is beyond the end of job *"},
 		{"wait beyond the end", "wait_for_jobs", `{"job_ids": ["` + id + `"], "cursor": 9, "pattern": "x"}`, "cursor 9 is beyond the end of job *"},
 		{"until unknown", "wait_for_jobs", `{"job_ids": ["x"], "until": "some"}`, "until must be one of: any, all."},
 		{"no such job", "check_job_status", `{"job_id": "` + id[1:] + `"}`, "No such job: " + id[1:] + "\nNearest:\n" + id + " completed, python default, *"},

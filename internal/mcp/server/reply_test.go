@@ -214,6 +214,23 @@ var replies = map[string][]step{
 				"Matched: stdout 0: port 8080\nCaptured: 1=8080\nNext: wait_for_jobs(job_ids=[…], pattern=…, cursor=10)\n\n" +
 				"Job ID: ID1\nStatus: completed\nElapsed: T\nCursor: 12\nMatched: stdout 4: port 80\nCaptured: 1=80\n", ""},
 	},
+	"wait for a line and read it": {
+		{"execute_command_async", given{"command": code(`out "one\ntwo\nthree\nfour\nport 8080\nsix\n"`, "hang"), "wait_seconds": 0}, "", "six\n"},
+		{"wait_for_jobs", given{"job_ids": []string{"ID1"}, "pattern": "port"},
+			"Condition: met: job ID1 matches pattern\nWaited: T\n\n" +
+				"Job ID: ID1\nStatus: running\nElapsed: T\nCursor: 33\n" +
+				"Matched: stdout 19: port 8080\nNext: wait_for_jobs(job_ids=[…], pattern=…, cursor=29)\n\n" +
+				"stdout 4- two\nstdout 8- three\nstdout 14- four\nstdout 19: port 8080\nstdout 29- six\n", ""},
+		{"wait_for_jobs", given{"job_ids": []string{"ID1"}, "pattern": "port", "cursor": 14, "show": true},
+			"Condition: met: job ID1 matches pattern\nWaited: T\n\n" +
+				"Job ID: ID1\nStatus: running\nElapsed: T\n" +
+				"Matched: stdout 19: port 8080\nNext: wait_for_jobs(job_ids=[…], pattern=…, cursor=29)\nCursor: 33\n\n" +
+				"--- STDOUT ---\nfour\nport 8080\nsix\n", ""},
+		{"wait_for_jobs", given{"job_ids": []string{"ID1"}, "show": true, "wait_seconds": 0},
+			"Condition: not met: 0 of 1 have ended; call again to wait longer\nWaited: T\n\n" +
+				"Job ID: ID1\nStatus: running\nElapsed: T\nCursor: 33\n\n" +
+				"--- STDOUT ---\none\ntwo\nthree\nfour\nport 8080\nsix\n", ""},
+	},
 	"restart": {
 		{"restart_python_worker", nil, "Session: default\nRestarted: no Python was running; the next execute starts one\n", ""},
 		{"execute_python", given{"code": "hang", "wait_seconds": 0}, "", ""},

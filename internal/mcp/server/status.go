@@ -91,20 +91,27 @@ func (c *call) check(ctx context.Context, j *jobs.Job) (*report.Reply, error) {
 			return nil, report.Mistakef("%s", why)
 		}
 	}
-	w := c.window(0)
+	w := c.outputWindow()
 	w.Look, w.View = true, c.args.View
-	if c.args.Cursor == nil {
-		w.Part = report.Newest
-		if c.args.MaxChars == nil {
-			w.NewestMax = newestText
-		}
-	} else {
-		w.From, w.Part = *c.args.Cursor, report.Forward
-		if err := withinOutput(j, w.From); err != nil {
-			return nil, err
-		}
+	if err := withinOutput(j, w.From); err != nil {
+		return nil, err
 	}
 	return c.reporter.Job(j, w), nil
+}
+
+// outputWindow selects the output from the cursor of the call on or, if it has none, the newest
+// output of a running job and all of an ended one.
+func (c *call) outputWindow() report.Window {
+	w := c.window(0)
+	if c.args.Cursor != nil {
+		w.From, w.Part = *c.args.Cursor, report.Forward
+		return w
+	}
+	w.Part = report.Newest
+	if c.args.MaxChars == nil {
+		w.NewestMax = newestText
+	}
+	return w
 }
 
 // withinOutput returns an error if a cursor is beyond the end of a job's output.

@@ -231,8 +231,8 @@ func tools(of defaults) []*tool {
 		hints: runs, call: (*call).setVariable,
 	}, {
 		name: "wait_for_jobs", toolset: core,
-		about:    "Wait until any or all of several jobs end, print a line that matches, or are quiet; or one waits for input. Output is not shown.",
-		required: []string{"job_ids"}, optional: []string{"until", "pattern", "stop_pattern", "quiet_seconds", "cursor", "wait_seconds"},
+		about:    "Wait until any or all of several jobs end, print a line that matches, or are quiet; or one waits for input.",
+		required: []string{"job_ids"}, optional: []string{"until", "pattern", "stop_pattern", "quiet_seconds", "cursor", "show", "wait_seconds"},
 		wait: longer, hints: reads, call: (*call).waitForJobs,
 	}, {
 		name: "write_file", toolset: FilesToolset,

@@ -57,11 +57,23 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	r.Line("Waited", report.Duration(time.Since(started)))
 	r.Also(c.notices.Also())
 	c.notices.Shows(records...)
+	if c.args.Show {
+		w := c.outputWindow()
+		w.MaxChars -= r.Chars() + 1
+		w.Notices = nil
+		conds.Add(&w, outcomes[0])
+		r.Body("")
+		r.Add(c.reporter.Job(all[0], w))
+		return r, nil
+	}
 	if len(records) <= blocksMax {
 		each := &report.Reply{}
 		for i, record := range records {
 			c.reporter.Summary(each, all[i], record)
 			conds.Add(each, outcomes[i])
+			if text := waits.Around(all[i].Log(), outcomes, i); text != "" {
+				each.Body(text)
+			}
 		}
 		if r.Chars()+each.Chars() <= arguments.MaxText {
 			c.notices.Shows(each.Shown()...)
@@ -98,12 +110,14 @@ func conditionsOf(args *arguments.Args, jobs int, d time.Duration) (c waits.Cond
 		}
 	}
 	switch {
+	case args.Show && jobs > 1:
+		return c, report.Mistakef("show needs one job id: see the output of several with check_job_status.")
 	case args.Cursor == nil:
 		return c, nil
 	case jobs > 1:
 		return c, report.Mistakef("cursor needs one job id: each job has cursors of its own.")
-	case c.Pattern == nil && c.Stop == nil:
-		return c, report.Mistakef("cursor needs pattern or stop_pattern: it says where lines are looked at.")
+	case c.Pattern == nil && c.Stop == nil && !args.Show:
+		return c, report.Mistakef("cursor needs pattern or stop_pattern: it says where lines are looked at. Or set show, to read from there.")
 	}
 	c.From = *args.Cursor
 	return c, nil

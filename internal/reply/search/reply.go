@@ -125,6 +125,11 @@ func (w *writer) line(b *strings.Builder, l Line, mark byte) {
 		return
 	}
 	w.written[l.Section] = l.place + 1
+	l.write(b, mark)
+}
+
+// write writes the line with its section and cursor, and a mark that says whether it matches.
+func (l Line) write(b *strings.Builder, mark byte) {
 	b.WriteString(l.Section.String() + " " + strconv.FormatInt(l.At, 10))
 	b.WriteByte(mark)
 	b.WriteString(" " + l.Text + "\n")

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/reply/search"
 )
 
 // Describe says in one line why a wait is over.
@@ -76,8 +78,11 @@ func (c *Conditions) reason(o Outcome) string {
 // maxCaptures is how many captures of one match a reply shows, each in a separate line.
 const maxCaptures = 10
 
+// A header takes the header lines of a reply.
+type header interface{ Line(name, value string) }
+
 // Add adds the match in a job's output to the lines about the job, and how to continue.
-func (c *Conditions) Add(r *report.Reply, o Outcome) {
+func (c *Conditions) Add(r header, o Outcome) {
 	if o.next < 0 {
 		return
 	}
@@ -113,4 +118,24 @@ func (o *Outcome) Line() string {
 		return ""
 	}
 	return fmt.Sprintf("%s %d: %s", o.match.section, o.match.at, o.match.text)
+}
+
+// aroundLines is how many lines before a match, and after it, a reply shows.
+const aroundLines = 3
+
+// Around returns the match of the outcome with an index and the lines around it. It returns the
+// empty string if there are none, or if several jobs have a match: a caller that waits until all
+// jobs are ready needs no more than that.
+func Around(log output.Reader, outcomes []Outcome, index int) string {
+	matches := 0
+	for _, o := range outcomes {
+		if o.match != nil {
+			matches++
+		}
+	}
+	m := outcomes[index].match
+	if m == nil || matches > 1 {
+		return ""
+	}
+	return search.Around(log, search.Line{Section: m.section, At: m.at, Text: m.text}, aroundLines)
 }
