@@ -193,7 +193,7 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 		return jobs.Outcome{Receipt: r.lostReceipt(err)}
 	}
 	r.p.SetInput(r.input)
-	r.looker = r.w.Looker(r.s.code)
+	r.looker = r.w.Looker(work.File(), r.s.code)
 	r.p.SetLooker(r.looker)
 	r.p.SetHolder(r.hold)
 	stopWatcher := r.watcher.Start()

@@ -39,6 +39,7 @@ type Entry struct {
 	Began      time.Time
 	Ended      time.Time // zero: the job still runs, and Receipt is empty
 
+	file  string            // the file name of the code; empty: the job runs a file
 	files map[string]string // hashes of the files that the job ran, by their paths
 	state state             // the variables after the job; zero: it still runs
 }
@@ -80,16 +81,16 @@ func (s *Session) History() History {
 	return History{Entries: h.entries, Dropped: h.dropped}
 }
 
-// code returns the code of a job, if the history still has it.
-func (s *Session) code(job string) (string, bool) {
+// code returns the newest job whose code has a file name, and the code, if the history still has it.
+func (s *Session) code(file string) (job, text string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range slices.Backward(s.history.entries) {
-		if e.Job == job && job != "" {
-			return e.Work.Code, true
+		if e.file == file {
+			return e.Job, e.Work.Code, true
 		}
 	}
-	return "", false
+	return "", "", false
 }
 
 // A history is a History that grows.
@@ -104,7 +105,11 @@ type history struct {
 // began, is added once.
 func (h *history) begin(job string, work Work) {
 	if h.running() == nil {
-		h.add(Entry{Job: job, Work: work, Began: time.Now()}, len(h.entries))
+		e := Entry{Job: job, Work: work, Began: time.Now()}
+		if work.Path == "" {
+			e.file = work.File()
+		}
+		h.add(e, len(h.entries))
 	}
 }
 

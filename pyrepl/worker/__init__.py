@@ -17,7 +17,8 @@ a line from left to right. bootstrap runs before there is a package.
     console, questions, terminal, pools       standard input, pools of processes
     handles, figures, display                 what is shown besides text, and when
     bundles, pictures, plots, tables, images  how it is drawn or described
-    debugger, classes, processes, carry       changes of the standard library
+    debugger, classes, tracebacks             changes of the standard library
+    processes, carry                          the same, for processes and threads
     interrupts, streams, routers, binary      signals, output
     channel                                   the socketpair to Go
     variables, views, shapes, names, sources  the namespace, its values and their code

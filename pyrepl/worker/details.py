@@ -96,7 +96,7 @@ def code(value: Any, sources: Sources) -> tuple[str, str]:
     lines, file = attempt(getsourcelines, value), attempt(getsourcefile, value)
     if lines is None or type(file) is not str:
         return "", ""
-    return "%s, line %d" % (file, lines[1] or 1), "".join(lines[0])
+    return "%s, line %d" % (sources.shown(file), lines[1] or 1), "".join(lines[0])
 
 
 @breakable
@@ -119,7 +119,8 @@ def class_source(value: type, sources: Sources) -> tuple[str, str] | None:
             if node is not None:
                 first = min([node.lineno] + [each.lineno for each in node.decorator_list])
                 node.lineno, node.col_offset = first, 0
-                return "%s, line %d" % (file, first), get_source_segment(text, node) or ""
+                source = get_source_segment(text, node) or ""
+                return "%s, line %d" % (sources.shown(file), first), source
     return None
 
 

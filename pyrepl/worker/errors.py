@@ -88,8 +88,8 @@ def of(error: BaseException, message: str, sources: Sources) -> Fields:
 def frame_of(tb: Any, sources: Sources) -> Fields:
     """Return the fields of a frame."""
     code, number = tb.tb_frame.f_code, tb.tb_lineno
-    source = line_of(code.co_filename, number, sources)
-    return {"file": code.co_filename[:LINE], "line": number, "function": code.co_name[:LONG],
+    source, file = line_of(code.co_filename, number, sources), sources.shown(code.co_filename)
+    return {"file": file[:LINE], "line": number, "function": code.co_name[:LONG],
             **({"source": source} if source else {})}
 
 
@@ -114,7 +114,7 @@ def position_of(error: Any, sources: Sources) -> Fields:
                 data[name] = value
     file = members["filename"].__get__(error)
     if type(file) is str and "line" in data:
-        data["file"] = file[:LINE]
+        data["file"] = sources.shown(file)[:LINE]
         source = line_of(file, data["line"], sources)
         if source:
             data["source"] = source

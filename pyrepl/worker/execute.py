@@ -16,7 +16,6 @@ from .forks import Forks
 from .frames import breakable
 from .installed import Installed, directories
 from .names import Refused, error_name, modules
-from .sources import filename
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ class Executor:
             return
         try:
             self._prepare(id, files)
-            name = filename(id)
+            name = fields["file"]
             session.sources.settle()
-            session.sources.add(name, source)
+            session.sources.add(name, source, job=id)
             self._installed.refresh()
             session.interrupts.start()
         except BaseException as error:

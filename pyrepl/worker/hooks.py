@@ -38,6 +38,9 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         session.pools.connect(module)
     elif name == "linecache":
         session.sources.connect(module)
+    elif name == "traceback":
+        from . import tracebacks
+        tracebacks.connect(session.sources, module)
     elif name == "inspect":
         from . import classes
         classes.connect(session.sources, module)
@@ -61,10 +64,9 @@ LIBRARIES = {"matplotlib.pyplot", "IPython.core.display_functions", "plotly.io._
              "PIL.ImageShow", "tqdm.notebook", "rich.progress"}
 
 names = LIBRARIES | {
-    "threading", "concurrent.futures.thread", "linecache", "inspect", "getpass", "asyncio.tasks",
-    "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction", "multiprocessing.pool",
-    "multiprocessing.process",
-    "concurrent.futures.process",
+    "threading", "concurrent.futures.thread", "linecache", "traceback", "inspect", "getpass",
+    "asyncio.tasks", "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction",
+    "multiprocessing.pool", "multiprocessing.process", "concurrent.futures.process",
 }
 
 

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -93,6 +95,17 @@ func (w *Work) Changes() bool {
 	return w.Request == nil || w.Request.Do == "set" || w.Request.Do == "delete"
 }
 
+// codePrefix begins the file name of each job's code, and of nothing else.
+const codePrefix = "<code "
+
+// File returns the file name that Python gives to the code. It is the same for the same code in every
+// session: a cache such as joblib.Memory, which has it in its keys, finds what an earlier job or an
+// earlier server has computed.
+func (w *Work) File() string {
+	hash := sha256.Sum256([]byte(w.Code))
+	return codePrefix + hex.EncodeToString(hash[:8]) + ">"
+}
+
 // Exec sends the work of the running job, with the pipes that Prepare opened. Events and tracebacks
 // name the job by id. After an error the worker does not begin with it: a command must arrive
 // whole.
@@ -101,7 +114,7 @@ func (w *Worker) Exec(id string, work Work) error {
 	w.made = nil
 	w.read(w.port, pipes) // before the code runs, so that text printed before a display comes before it
 	defer pipes.closeWriters()
-	return w.ch.send(execCommand{ID: id, Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
+	return w.ch.send(execCommand{ID: id, File: work.File(), Fds: 2, Work: work}, pipes.out.w, pipes.errs.w)
 }
 
 // Events returns the worker's events, for the holder of the turn. Some can be about jobs that are

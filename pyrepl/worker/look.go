@@ -59,25 +59,25 @@ func sourceDirs(python, dir string) []string {
 	return dirs
 }
 
-// Looker returns a looker at the job that begins now. code returns the code of a job of the
-// session, so that the looker can show its lines. ok is false if the code is unknown.
-func (w *Worker) Looker(code func(job string) (text string, ok bool)) *Looker {
+// Looker returns a looker at the job that begins now, whose code has the file name file. code returns
+// the newest job of the session whose code has a file name, and the code, so that the looker can name
+// the job and show its lines. ok is false if the code is unknown.
+func (w *Worker) Looker(file string, code func(file string) (job, text string, ok bool)) *Looker {
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()
-	return &Looker{stackReader: w.stackReader, code: code, own: codeFile(p.ID()), out: p.Output(), began: time.Now()}
+	return &Looker{stackReader: w.stackReader, code: code, file: file, job: p.ID(), out: p.Output(), began: time.Now()}
 }
 
-// Python knows the code of a job by a file name, which sources.py makes.
-const codePrefix, codeSuffix = "<job ", ">"
-
-func codeFile(job string) string { return codePrefix + job + codeSuffix }
+// jobFile returns the name that stands for the file name of a job's code in stacks and tracebacks.
+func jobFile(job string) string { return "<job " + job + ">" }
 
 // A Looker looks at one job.
 type Looker struct {
 	*stackReader
-	code func(job string) (string, bool)
-	own  string
+	code func(file string) (job, text string, ok bool)
+	file string        // the file name of the job's code
+	job  string        // the id of the job
 	out  output.Reader // the job's log
 	// began is when the job began. A file that was changed later is not the code that runs, so its
 	// lines are not shown.
@@ -101,10 +101,10 @@ func (l *Looker) Look() (callstack.Stack, error) {
 	if err != nil {
 		return callstack.Stack{}, err
 	}
-	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, l.out.Stat().End, time.Now()), Own: l.own, Outside: outside(s), Stopped: s.Stopped}
+	seen := callstack.Stack{Outer: s.Outer, More: s.More, Awaits: s.Awaits, Since: l.since(s, l.out.Stat().End, time.Now()), Own: jobFile(l.job), Outside: outside(s), Stopped: s.Stopped}
 	lines := l.sources().Lines(s.Frames)
 	for i, f := range s.Frames {
-		seen.Calls = append(seen.Calls, callstack.Call{File: f.File, Function: f.Function, Line: f.Line, Source: lines[i]})
+		seen.Calls = append(seen.Calls, callstack.Call{File: l.shown(f.File), Function: f.Function, Line: f.Line, Source: lines[i]})
 	}
 	return seen, nil
 }
@@ -143,7 +143,7 @@ func (l *Looker) Waits(place uint64) string {
 			return "waiting for " + name + " to return"
 		}
 	}
-	at := callstack.Call{File: in.File, Function: in.Function, Line: in.Line}.At(l.own)
+	at := callstack.Call{File: l.shown(in.File), Function: in.Function, Line: in.Line}.At(jobFile(l.job))
 	switch name := text.Called(in); {
 	case name == "":
 		return "waiting for C code to return, " + at
@@ -186,13 +186,27 @@ func cacheTag(version string) string {
 	return "cpython-" + strings.Join(parts[:min(2, len(parts))], "")
 }
 
-// source returns the code of the job that a file name stands for. ok is false for any other file.
-func (l *Looker) source(file string) (string, bool) {
-	job, isCode := strings.CutPrefix(file, codePrefix)
-	if !isCode {
-		return "", false
+// source returns the code that has a file name. ok is false for any other file.
+func (l *Looker) source(file string) (text string, ok bool) {
+	if strings.HasPrefix(file, codePrefix) {
+		_, text, ok = l.code(file)
 	}
-	return l.code(strings.TrimSuffix(job, codeSuffix))
+	return text, ok
+}
+
+// shown returns the name to show for a file. If the file name stands for code, it is the name of the
+// job that ran it.
+func (l *Looker) shown(file string) string {
+	if !strings.HasPrefix(file, codePrefix) {
+		return file
+	}
+	if job, _, ok := l.code(file); ok {
+		return jobFile(job)
+	}
+	if file == l.file { // the code of a request, which the history does not have
+		return jobFile(l.job)
+	}
+	return file
 }
 
 // idle separates work from waking now and then: a thread that only wakes uses less than 1/idle of a

@@ -13,7 +13,7 @@ import (
 // The reason why no look is possible is said once for each worker.
 func TestReasonForNoLookIsSaidOnce(t *testing.T) {
 	w := &Worker{stackReader: newStackReader(os.Getpid(), "3.99.0", "/usr/bin/python3", "/")}
-	none := func(string) (string, bool) { return "", false }
+	none := func(string) (string, string, bool) { return "", "", false }
 	first, second := &Looker{stackReader: w.stackReader, code: none}, &Looker{stackReader: w.stackReader, code: none}
 	if _, err := first.Look(); !errors.As(err, new(*pystack.UnavailableError)) {
 		t.Errorf("the first look: %v", err)

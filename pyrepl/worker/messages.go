@@ -14,8 +14,9 @@ type command interface{ op() string }
 type (
 	// execCommand runs a job. The write ends of its stdout and stderr travel along.
 	execCommand struct {
-		ID  string `json:"id"`
-		Fds int    `json:"fds"`
+		ID   string `json:"id"`
+		File string `json:"file"` // the file name of its code
+		Fds  int    `json:"fds"`
 		Work
 	}
 

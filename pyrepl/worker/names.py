@@ -59,7 +59,11 @@ class Names:
                 "gone": [shown(name) for name in gone[:NEWS]], "gone_count": len(gone)}
 
     def restore(self) -> None:
-        """Give __main__ back what user code took away."""
+        """Give __main__ back what user code took away, and have each job warn again.
+
+        Python would show a warning once for its text and the number of its line, in whatever job.
+        IPython does the same (https://github.com/ipython/ipython/issues/6611)."""
+        self.namespace.pop("__warningregistry__", None)
         if modules.get("__main__") is not self.module:
             modules["__main__"] = self.module
         if "__name__" not in self.namespace:

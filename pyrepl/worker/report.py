@@ -216,7 +216,8 @@ class Reporter:
         tb = traceback_of.__get__(error)
         while tb is not None and len(lines) < FRAMES:
             code, number = tb.tb_frame.f_code, tb.tb_lineno
-            lines.append('  File "%s", line %d, in %s' % (code.co_filename, number, code.co_name))
+            file = self.sources.shown(code.co_filename)
+            lines.append('  File "%s", line %d, in %s' % (file, number, code.co_name))
             text = self.sources.line(code.co_filename, number)
             if text:
                 lines.append("    " + text.strip())

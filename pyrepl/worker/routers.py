@@ -8,6 +8,9 @@ because the code may now compute in C for minutes, where no signal handler and n
 turn. A program that prints many pieces in a short time would spend that time on writes. Of those
 the router writes only the first PIECES out, and asks the owner, who waits until the stream is
 silent, to have the rest flushed.
+
+The interpreter writes some tracebacks itself, line by line: of a thread before 3.13, and what it
+ignores. They name jobs, as the others do (see tracebacks).
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from .protocols import Output
 
 EBADF = 9
+FILE, CODE = '  File "', "<code "  # begin a line of a traceback, and the file name of code
 PIECES, SHORT = 50, 0.05  # so many pieces are written out within so many seconds
 
 
@@ -36,12 +40,15 @@ class Router(TextIOBase):
     newlines = None
 
     def __init__(self, current: Callable[[], Output], which: str, fd: int,
-                 settings: dict[str, Any], ask: Callable[[str], bool]) -> None:
+                 settings: dict[str, Any], ask: Callable[[str], bool],
+                 shown: Callable[[str], str]) -> None:
         """Write to the stream `which` of the current job; keep in settings what user code sets.
 
-        ask(which) asks the owner to have the stream flushed; it returns False if it can't now."""
+        ask(which) asks the owner to have the stream flushed; it returns False if it can't now.
+        shown returns the name that tracebacks show in place of a file name."""
         self.current, self.which, self.fd, self.settings = current, which, fd, settings
         self.ask, self.pieces, self.since = ask, PIECES, 0.0
+        self.shown = shown
         self.name = "<std%s>" % which
         self.mode = "w"
         self._binary: Binary | None = None
@@ -51,6 +58,9 @@ class Router(TextIOBase):
         return getattr(self.current(), self.which)
 
     def write(self, text: str) -> Any:
+        if type(text) is str and text.startswith(FILE + CODE):
+            name, *rest = text[len(FILE):].split('"', 1)
+            text = FILE + '"'.join([self.shown(name), *rest])
         try:
             count = getattr(self.current(), self.which).write(text)
             if self.pieces and "\n" not in text:

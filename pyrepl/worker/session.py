@@ -35,6 +35,7 @@ class Session:
         self.interrupts.sending = channel.interrupted
         streams.ask_to_flush = self._ask_to_flush
         self.sources = Sources()
+        streams.shown = self.sources.shown
         self.names = Names(sys.modules["__main__"])
         self.terminal = Terminal()
         self.console = Console(channel, self.interrupts, streams)

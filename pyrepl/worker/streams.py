@@ -103,6 +103,7 @@ class Streams:
         self.pending_tasks: Callable[[], int] = int  # counts tasks that have not ended, see tasks
         self.settings: Settings = {"out": {}, "err": {}}  # user code's calls of reconfigure
         self.ask_to_flush: Callable[[str], bool] = bool  # see routers; set before install
+        self.shown: Callable[[str], str] = str  # the same
         self._ended: list[tuple[ref[Job], Files | None]] = []  # jobs whose copies are open
         self._routers: list[Router] = []
 
@@ -256,8 +257,9 @@ class Streams:
 
     def install(self) -> None:
         """Put the routers in place of the interpreter's streams."""
-        out: Any = Router(self.current, "out", 1, self.settings["out"], self.ask_to_flush)
-        err: Any = Router(self.current, "err", 2, self.settings["err"], self.ask_to_flush)
+        asked, shown = self.ask_to_flush, self.shown
+        out: Any = Router(self.current, "out", 1, self.settings["out"], asked, shown)
+        err: Any = Router(self.current, "err", 2, self.settings["err"], asked, shown)
         self._routers = [out, err]
         sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = err  # type: ignore[misc]

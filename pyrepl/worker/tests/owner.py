@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import unittest
+from hashlib import sha256
 from typing import Any, NamedTuple, NoReturn
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
@@ -182,7 +183,8 @@ class Worker:
             os.set_blocking(job.pipes[stream], False)
             theirs.append(end)
         fields = file if request is None else {"request": request}
-        self.send("exec", tuple(theirs), id=job.id, code=code, fds=2, **fields)
+        name = "<code %s>" % sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self.send("exec", tuple(theirs), id=job.id, file=name, code=code, fds=2, **fields)
         for end in theirs:
             os.close(end)
         return job

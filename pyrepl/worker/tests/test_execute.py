@@ -79,6 +79,43 @@ class TestJobs(WorkerTestCase):
                 for ours in ("async-repl", "/worker/", "_user_code", "_together"):
                     self.assertNotIn(ours, result.err)
 
+    def test_the_same_code_has_the_same_file_name(self) -> None:
+        code = "def f(x):\n    return 1 / x\nf.__code__.co_filename"
+        names = {self.worker.run(code).done["result"] for _ in range(2)}
+        other = Worker()
+        self.addCleanup(other.close)
+        names.add(other.run(code).done["result"])
+        self.assertEqual(len(names), 1, names)
+        self.assertNotIn(self.worker.run(code + " ").done["result"], names)
+        source = self.worker.run("import inspect; print(inspect.getsource(f))")
+        self.assertEqual(source.out, "def f(x):\n    return 1 / x\n\n")
+
+    def test_tracebacks_name_the_newest_job_that_ran_the_code(self) -> None:
+        define = "class E(Exception): pass\ndef g():\n    raise E(1)"
+        self.worker.start(define).end()
+        job = self.worker.start(define)
+        job.end()
+        for code in (
+                "g()",
+                "import traceback\ntry: g()\nexcept E: traceback.print_exc()",
+                "import logging\ntry: g()\nexcept E: logging.exception('it')",
+                "import sys\ntry: g()\nexcept E: sys.__excepthook__(*sys.exc_info())",
+                "import threading; t = threading.Thread(target=g); t.start(); t.join()",
+                "class D:\n    __del__ = lambda self: g()\nD(); None"):
+            with self.subTest(code):
+                ended = self.worker.run(code)
+                self.assertIn('  File "<job %s>", line 3, in g\n' % job.id, ended.err)
+                self.assertNotIn("<code ", ended.err)
+
+    def test_lines_like_those_of_tracebacks_are_written(self) -> None:
+        for line in ('  File "<code ', '  File "<code x>', '  File "<code x>", line 1, in f'):
+            self.assertEqual(self.worker.run("print(%r)" % line).out, line + "\n")
+
+    def test_each_job_warns_again_as_in_ipython(self) -> None:
+        code = "import warnings\nfor i in range(2):\n    warnings.warn('old')"
+        for _ in range(2):
+            self.assertEqual(self.worker.run(code).err.count("UserWarning: old"), 1)
+
     def test_streams_belong_to_their_job(self) -> None:
         first = self.worker.run(
             "import sys, threading\ngo = threading.Event()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import unittest
 from importlib.util import find_spec
 
@@ -54,6 +55,21 @@ class LibraryTest(unittest.TestCase):
                 self.assertLessEqual(first["size"], 1 << 20)
             lines.append("%s: %s" % (event["label"], event["about"]))
         return lines
+
+
+class TestJoblib(LibraryTest):
+    library = "joblib"
+
+    def test_memory_finds_what_an_earlier_worker_has_computed(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            code = ("import joblib\n@joblib.Memory(%r, verbose=0).cache\ndef f(x):\n"
+                    "    print('computes')\n    return x\nf(2)") % directory
+            runs = [self.worker.run(code) for _ in range(2)]
+            later = Worker()
+            self.addCleanup(later.close)
+            runs.append(later.run(code))
+        self.assertEqual([(run.out, run.err) for run in runs],
+                         [("computes\n", ""), ("", ""), ("", "")])
 
 
 class TestMatplotlib(LibraryTest):

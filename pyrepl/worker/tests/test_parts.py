@@ -196,6 +196,17 @@ class TestSources(unittest.TestCase):
         self.assertEqual(linecache.cache["<job 1>"][2], ["a\n", "b\n", "c\n"])
         self.assertEqual(linecache.cache["<job 2>"][2], ["d\n"])
 
+    def test_linecache_knows_code_by_the_name_of_its_newest_job(self) -> None:
+        held = sources.Sources()
+        linecache: Any = types.SimpleNamespace(cache={})
+        held.connect(linecache)
+        for job in "1", "2":
+            held.add("<code x>", "a", job=job)
+        self.assertEqual(sorted(linecache.cache), ["<code x>", "<job 2>"])
+        self.assertEqual((held.shown("<code x>"), held.shown("x.py")), ("<job 2>", "x.py"))
+        held.add("large", "x" * sources.LIMIT)
+        self.assertEqual((list(linecache.cache), held.shown("<code x>")), (["large"], "<code x>"))
+
     def test_the_oldest_go(self) -> None:
         held = sources.Sources()
         for i in range(3):
