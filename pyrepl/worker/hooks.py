@@ -56,7 +56,7 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         debugger.ask_by_input(module)
     else:
         from . import processes
-        processes.changes[name](module)
+        processes.changes[name](session.names, module)
 
 
 # Not of the standard library, see libraries.
@@ -66,7 +66,8 @@ LIBRARIES = {"matplotlib.pyplot", "IPython.core.display_functions", "plotly.io._
 names = LIBRARIES | {
     "threading", "concurrent.futures.thread", "linecache", "traceback", "inspect", "getpass",
     "asyncio.tasks", "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction",
-    "multiprocessing.pool", "multiprocessing.process", "concurrent.futures.process",
+    "multiprocessing.pool", "multiprocessing.process", "multiprocessing.spawn",
+    "multiprocessing.forkserver", "concurrent.futures.process",
 }
 
 

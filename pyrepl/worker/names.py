@@ -31,6 +31,8 @@ class Names:
         self.namespace = module.__dict__
         self.dunders = dict(self.namespace)  # the names that the interpreter has made
         self._reported: list[str] = []
+        # The functions and classes when the file that runs began; None: no file runs. See scripts.
+        self.before_file: dict[str, Any] | None = None
 
     def listed(self) -> list[str]:
         """Return the user's names: those without a leading underscore."""
@@ -40,6 +42,19 @@ class Names:
         """Return how many names with a leading underscore user code has made."""
         return len([name for name in list(self.namespace) if type(name) is str and name[:1] == "_"
                     and name != "_" and name[-2:] != "__"])
+
+    def functions(self) -> dict[str, Any]:
+        """Return the functions and classes in the namespace. Other values can be large."""
+        return {name: value for name, value in list(self.namespace.items())
+                if issubclass(type(value), (type(shown), type))}
+
+    def spawnable(self, value: Any) -> bool:
+        """Report whether a function or class of __main__ is of the file that runs.
+
+        A process that multiprocessing spawns imports that file, and finds it there."""
+        name = value.__qualname__.partition(".")[0]
+        return (self.before_file is not None
+                and self.namespace.get(name) is not self.before_file.get(name, self))
 
     def changed(self) -> Fields:
         """Return the sorted names, the new ones and those that are gone, as fields of `done`.

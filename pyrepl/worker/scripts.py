@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LIMIT = 16 << 20  # bytes
 NESTED = 20  # files that run one another
 EXPORT = b"# Session ", b", exported by async-repl"  # a file with this first line may await
+NOTEBOOK = ".ipynb"
 KNOWN = 200  # files of a job whose hashes are reported
 MAGICS = "%matplotlib", "%config", "%load_ext", "%reload_ext", "%autoreload"  # do nothing here
 
@@ -85,7 +86,7 @@ class Script:
         data, stamp = contents(self.file)
         if not known:
             files[self.file] = hash_of(data)
-        if self.file.endswith(".ipynb"):
+        if self.file.endswith(NOTEBOOK):
             self.cells = cells_of(self.file, data)
             for cell in self.cells:
                 session.sources.add(cell.name, cell.source)
@@ -100,10 +101,12 @@ class Script:
     def enter(self, evaluator: Evaluator) -> None:
         """Set sys.argv, sys.path and __file__ for the code, and save what leave puts back."""
         self.futures, evaluator.futures = evaluator.futures, 0
-        namespace, path = self.session.names.namespace, sys.path
-        directory = dirname(realpath(self.file))
+        names, path = self.session.names, sys.path
+        namespace, directory = names.namespace, dirname(realpath(self.file))
         first = path[:1]
-        self.saved = sys.argv, "__file__" in namespace, namespace.get("__file__"), directory, first
+        self.saved = (sys.argv, "__file__" in namespace, namespace.get("__file__"), directory,
+                      first, names.before_file)
+        names.before_file = None if self.file.endswith(NOTEBOOK) else names.functions()
         sys.argv = self.argv
         namespace["__file__"], namespace["__name__"] = self.file, "__main__"
         if not getattr(sys.flags, "safe_path", False):
@@ -115,8 +118,9 @@ class Script:
         evaluator.form = "uncompiled"  # the history keeps a line %run for a file, not Python
         if self.saved is None:
             return
-        sys.argv, had_file, file, directory, first = self.saved
-        namespace, path = self.session.names.namespace, sys.path
+        names, path = self.session.names, sys.path
+        sys.argv, had_file, file, directory, first, names.before_file = self.saved
+        namespace = names.namespace
         if had_file:
             namespace["__file__"] = file
         else:

@@ -73,6 +73,55 @@ class TestFiles(unittest.TestCase):
         self.assertEqual(self.worker.run("import inspect; inspect.getsource(kept)").done["result"],
                          repr("def kept(): return earlier\n"))
 
+    def test_processes_that_it_spawns_find_its_functions(self) -> None:
+        path = self.write("spawns.py", """
+import concurrent.futures, multiprocessing, sys
+class Point:
+    def __init__(self, x): self.x = x
+def double(point): return point.x * 2
+if __name__ == '__main__':
+    context = multiprocessing.get_context(sys.argv[1])
+    process = context.Process(target=double, args=(Point(1),))
+    process.start()
+    process.join()
+    with context.Pool(1) as pool: first = pool.map(double, [Point(2)])
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        second = list(pool.map(double, [Point(3)]))
+    print(process.exitcode, first, second)
+    earlier and context.Process(target=earlier).start()
+""")
+        for method in "spawn", "forkserver":
+            with self.subTest(method):
+                self.worker.run("earlier = None")
+                self.assertEqual(self.worker.run_file(path, method)[1:], ("0 [4] [6]\n", ""))
+                refused = ("is defined in this session, where a process started by "
+                           "'spawn or forkserver' can't find it")
+                ended = self.worker.run("context.Process(target=double).start()")
+                self.assertIn("function 'double' " + refused, ended.done["error"])
+                self.worker.run("def earlier(): pass")
+                ended = self.worker.run_file(path, method)
+                self.assertIn("function 'earlier' " + refused, ended.done["error"])
+
+    def test_the_server_of_forkserver_keeps_nothing_of_a_file(self) -> None:
+        for code in 3, 4:
+            path = self.write("changes.py", """
+import multiprocessing, sys
+def leave(): sys.exit(%d)
+if __name__ == '__main__':
+    process = multiprocessing.get_context('forkserver').Process(target=leave)
+    process.start()
+    process.join()
+    print(process.exitcode, multiprocessing.forkserver._forkserver._preload_modules)
+""" % code)
+            self.assertEqual(self.worker.run_file(path).out, "%d []\n" % code)
+
+    def test_processes_that_a_notebook_spawns_do_not_run_it(self) -> None:
+        spawns = ("import multiprocessing, os\nprocess = multiprocessing.get_context('spawn')"
+                  ".Process(target=os.getpid)\nprocess.start()\nprocess.join()\nprocess.exitcode")
+        book = self.notebook("spawns.ipynb", spawns, metadata={"trusted": None})
+        ended = self.worker.run_file(book)
+        self.assertEqual((ended.done.get("result"), ended.err), ("0", ""))
+
     def test_a_relative_path_begins_in_the_sessions_directory(self) -> None:
         path = self.write("relative.py", "import sys; print(sys.argv[0])")
         name = os.path.relpath(path)
