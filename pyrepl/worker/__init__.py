@@ -13,7 +13,7 @@ a line from left to right. bootstrap runs before there is a package.
     branch, shared, idle, threads             the fork into the worker of another session
     hooks, libraries, forks, exit             what happens in and around a job, and at the end
     session                                   one object that holds the parts below
-    report, errors, hints, tasks              exceptions, top-level await
+    report, errors, hints, excerpts, tasks    exceptions, top-level await
     console, questions, terminal, pools       standard input, pools of processes
     handles, figures, display                 what is shown besides text, and when
     bundles, pictures, plots, tables, images  how it is drawn or described

@@ -197,7 +197,8 @@ class Reporter:
             if hidden > FIRST:
                 first.append("  [%d frames are left out]\n" % (hidden - FIRST))
             lines[at:at] = first
-        return "".join(lines)
+        from .excerpts import shortened
+        return shortened("".join(lines))
 
     def _format_bare(self, error: BaseException) -> str:
         """Format without any user code, after an interrupt of a report that called some."""
