@@ -1,4 +1,4 @@
-"""Describe an object: its type, signature, documentation and source."""
+"""Describe an object: its type, signature and documentation, or its source."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 LINE = 2000  # characters of a signature
+ANNOTATED = 500  # characters of a signature that has its annotations
 DOC = 1 << 16  # characters of a documentation
 
 
 @breakable
-def details(value: Any, sources: Sources) -> str:
-    """Describe an object in lines "Name: value", then its documentation and its source."""
+def details(value: Any, sources: Sources, with_source: bool) -> str:
+    """Describe an object in lines "Name: value", then its documentation or, if that is asked for
+    and known, its source."""
     import linecache
     sources.connect(linecache)
     kind = type(value)
@@ -44,11 +46,11 @@ def details(value: Any, sources: Sources) -> str:
     file, source = code(value, sources)
     if file:
         lines.append("File: " + file)
+    if with_source and source:
+        return "\n".join(lines) + "\nSource:\n" + indented(source)
     doc = attempt(getdoc, value)
     if type(doc) is str and doc:
         lines.append("Documentation:\n" + indented(doc[:DOC]))
-    if source:
-        lines.append("Source:\n" + indented(source))
     return "\n".join(lines)
 
 
@@ -56,9 +58,15 @@ def details(value: Any, sources: Sources) -> str:
 def signature_of(value: Callable[..., Any]) -> str:
     """Return the signature of a callable.
 
-    From 3.14 on its annotations are evaluated only here. Those that fail are shown as written."""
+    From 3.14 on its annotations are evaluated only here. Those that fail are shown as written. A
+    long signature is shown without them."""
     try:
-        return str(signature(value))
+        found = signature(value)
+        text = str(found)
+        if len(text) > ANNOTATED:
+            bare = [each.replace(annotation=each.empty) for each in found.parameters.values()]
+            text = str(found.replace(parameters=bare, return_annotation=found.empty))
+        return text
     except Exception:
         if sys.version_info >= (3, 14):
             from annotationlib import Format

@@ -75,6 +75,7 @@ func (w *Worker) Rest() {
 type Request struct {
 	Do     string   `json:"do"`               // get, set, delete, inspect or complete
 	Format string   `json:"format,omitempty"` // get returns the value as text, json or image
+	Source bool     `json:"source,omitempty"` // inspect returns the source in place of the documentation
 	Name   string   `json:"name,omitempty"`   // set changes this variable
 	Value  string   `json:"value,omitempty"`  // the variable's new value, in JSON
 	Names  []string `json:"names,omitempty"`  // delete removes these variables

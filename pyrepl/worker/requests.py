@@ -43,7 +43,7 @@ def answer(request: Fields, file: str, session: Session, value: Callable[[], Any
     found = evaluate(names, file, value)
     if do == "inspect":
         from .details import details
-        return details(found, session.sources)
+        return details(found, session.sources, bool(request.get("source")))
     form = request.get("format")
     if form == "json":
         return in_json(found)

@@ -35,6 +35,7 @@ type Args struct {
 	Context, MaxMatches            *int64
 	TTY                            *bool
 	EOF, Secret, Force, All, Rerun bool
+	Source                         bool
 	Keys                           []string
 	Paste, Show                    bool
 	Size                           jobs.Size

@@ -95,7 +95,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
 
 		"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
-		"inspect_object.name":  text("an expression, such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
+		"inspect_object.name":  text("such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
 		"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),
 		"complete_code.code":   text("", func(a *Args) *string { return &a.Code }, noNUL),
 		"complete_code.cursor": integer("characters before it; default all", func(a *Args) **int64 { return &a.Cursor }, 0, 1<<53).or("0"),
@@ -125,6 +125,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"export_session.overwrite": boolean("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
 
 		"all":    boolean("", func(a *Args) *bool { return &a.All }),
+		"source": boolean("", func(a *Args) *bool { return &a.Source }),
 		"eof":    boolean("then send end of file", func(a *Args) *bool { return &a.EOF }),
 		"secret": boolean("never echoed or kept", func(a *Args) *bool { return &a.Secret }),
 		"rerun":  boolean("for from_job: run what led to it again", func(a *Args) *bool { return &a.Rerun }),

@@ -16,6 +16,10 @@ import (
 // execute_python.
 const askTime = 30 * time.Second
 
+// inspectMax is how many characters a reply about an object has. The rest of the documentation can
+// be read from the reply's cursor on.
+const inspectMax = 3000
+
 func (c *call) getVariable(ctx context.Context) (*report.Reply, error) {
 	j, err := c.ask(ctx, "get_variable "+c.args.Name, engine.Request{Do: "get", Format: c.args.Format}, c.args.Name)
 	if err != nil {
@@ -52,7 +56,15 @@ func (c *call) deleteVariables(ctx context.Context) (*report.Reply, error) {
 }
 
 func (c *call) inspectObject(ctx context.Context) (*report.Reply, error) {
-	return c.answer(ctx, "inspect_object "+c.args.Name, engine.Request{Do: "inspect"}, c.args.Name)
+	j, err := c.ask(ctx, "inspect_object "+c.args.Name, engine.Request{Do: "inspect", Source: c.args.Source}, c.args.Name)
+	if err != nil {
+		return nil, err
+	}
+	w := c.window(0)
+	if !c.args.Source { // a documentation begins with what matters most
+		w.Part, w.MaxChars = report.Forward, min(w.MaxChars, inspectMax)
+	}
+	return c.reporter.Job(j, w), nil
 }
 
 func (c *call) completeCode(ctx context.Context) (*report.Reply, error) {

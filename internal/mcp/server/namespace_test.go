@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,11 +56,32 @@ func TestRequestsSayWhatWasAsked(t *testing.T) {
 	c.call("set_variable", given{"name": "x", "value": []any{1, nil}})
 	c.call("delete_variables", given{"names": []string{"x"}})
 	c.call("complete_code", given{"code": `result "é"`})
+	c.call("inspect_object", given{"name": `result "3"`, "source": true})
 	want := []engine.Request{
 		{Do: "get", Format: "json"}, {Do: "set", Name: "x", Value: "[1,null]"},
 		{Do: "delete", Names: []string{"x"}}, {Do: "complete", At: 10},
+		{Do: "inspect", Source: true},
 	}
 	if d := cmp.Diff(want, w.asked); d != "" {
 		t.Error(d)
+	}
+}
+
+// A reply about an object has the beginning of a long documentation, unless the source is asked for.
+func TestInspectShowsTheBeginning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.Toolsets = toolsets
+	c := w.dial(engine.Scope{})
+	long := fmt.Sprintf("result %q", strings.Repeat("a line of the text\n", 500))
+	short, source := c.call("inspect_object", given{"name": long}), c.call("inspect_object", given{"name": long, "source": true})
+	if n := len(short); n < inspectMax-200 || n > inspectMax {
+		t.Errorf("the reply has %d characters, not about %d", n, inspectMax)
+	}
+	if cursor := field(short, "Cursor"); !strings.Contains(field(short, "Omitted"), "(cursor "+cursor+"..9500)") {
+		t.Errorf("the rest can't be read from cursor %s on: %s", cursor, field(short, "Omitted"))
+	}
+	if n := len(source); n < 9500 {
+		t.Errorf("the reply with the source has %d characters", n)
 	}
 }

@@ -168,8 +168,8 @@ func tools(of defaults) []*tool {
 		hints: runs, call: (*call).getVariable,
 	}, {
 		name: "inspect_object", toolset: namespace,
-		about:    "Show type, signature, documentation and source of a Python object.",
-		required: []string{"name"}, optional: []string{"session"},
+		about:    "Show a Python object's signature and documentation, or its source.",
+		required: []string{"name"}, optional: []string{"session", "source"},
 		hints: runs, call: (*call).inspectObject,
 	}, {
 		name: "install_package_async", toolset: core,

@@ -200,35 +200,40 @@ class TestSetAndDelete(Requests):
 
 
 class TestInspect(Requests):
+    def source(self, code: str) -> str:
+        return self.ask("inspect", code, source=True)
+
     def test_functions_of_a_job(self) -> None:
         self.run_code('# first\ndef f(a, b=1) -> int:\n    """Add."""\n    return a + b\n')
         job = self.worker.jobs[-1].id
-        self.assertEqual(self.ask("inspect", "f"), "\n".join([
-            "Type: function", "Signature: f(a, b=1) -> int",
-            "File: <job %s>, line 2" % job, "Documentation:", "    Add.", "Source:",
-            "    def f(a, b=1) -> int:", '        """Add."""', "        return a + b"]))
+        head = ["Type: function", "Signature: f(a, b=1) -> int", "File: <job %s>, line 2" % job]
+        self.assertEqual(self.ask("inspect", "f"), "\n".join(head + ["Documentation:", "    Add."]))
+        self.assertEqual(self.source("f"), "\n".join(head + [
+            "Source:", "    def f(a, b=1) -> int:", '        """Add."""', "        return a + b"]))
 
     def test_classes_of_a_job(self) -> None:
         self.run_code("class A:\n    x = 1\n")
         self.run_code("class B(A):\n    'Doc.'\n    class In:\n        y = 2\n"
                       "    def m(self): return 1\nb = B()")
         job = self.worker.jobs[-1].id
-        text = self.ask("inspect", "B")
-        for line in ("Type: type", "Bases: A, object", "Signature: B()",
-                     "File: <job %s>, line 1" % job, "    Doc.", "    class B(A):",
-                     "        def m(self): return 1"):
-            self.assertIn(line, text.split("\n"))
-        self.assertTrue(self.ask("inspect", "A").endswith("    class A:\n        x = 1"))
-        self.assertTrue(self.ask("inspect", "B.In").endswith("    class In:\n            y = 2"))
-        self.assertIn("def m(self)", self.ask("inspect", "b.m"))
+        head = ["Type: type", "Bases: A, object", "Signature: B()",
+                "File: <job %s>, line 1" % job]
+        for text, body in ((self.ask("inspect", "B"), ["    Doc."]),
+                           (self.source("B"), ["    class B(A):", "        def m(self): return 1"])):
+            for line in head + body:
+                self.assertIn(line, text.split("\n"))
+        self.assertTrue(self.source("A").endswith("    class A:\n        x = 1"))
+        self.assertTrue(self.source("B.In").endswith("    class In:\n            y = 2"))
+        self.assertIn("def m(self)", self.source("b.m"))
 
     def test_values_modules_and_builtins(self) -> None:
         self.run_code("import json\nx = [1, 2]\nclass Odd:\n"
                       "    def __getattr__(self, name): raise ValueError(name)\no = Odd()")
         self.assertIn("Type: list\nValue: [1, 2]\nLength: 2\n", self.ask("inspect", "x"))
         self.assertIn("json/__init__.py", self.ask("inspect", "json"))
-        self.assertIn("Source:\n    def dumps(", self.ask("inspect", "json.dumps"))
-        self.assertIn("Documentation:", self.ask("inspect", "len"))
+        self.assertIn("Source:\n    def dumps(", self.source("json.dumps"))
+        self.assertNotIn("Source:", self.ask("inspect", "json.dumps"))
+        self.assertIn("Documentation:", self.source("len"))  # it has no source
         self.assertIn("Type: Odd", self.ask("inspect", "o"))
         self.assertIn("there is no variable jsn; did you mean json?", self.refusal("inspect", "jsn"))
 
@@ -239,7 +244,15 @@ class TestInspect(Requests):
 
     def test_a_default_whose_repr_fails(self) -> None:
         self.run_code("class Bad:\n    def __repr__(self): 1 / 0\ndef f(a=Bad()): pass")
-        self.assertIn("Source:\n    def f(a=Bad()): pass", self.ask("inspect", "f"))
+        self.assertIn("Source:\n    def f(a=Bad()): pass", self.source("f"))
+
+    def test_a_long_signature_has_no_annotations(self) -> None:
+        names = ["name_%d" % i for i in range(30)]
+        for size, bare in ((3, False), (30, True)):
+            some = names[:size]
+            self.run_code("def f(%s) -> str: pass" % ", ".join([n + ": 'an annotation'" for n in some]))
+            want = "Signature: f(%s)" % ", ".join(some)
+            self.assertEqual(want in self.ask("inspect", "f").split("\n"), bare)
 
     def test_a_default_whose_repr_hangs(self) -> None:
         self.run_code("class Hangs:\n    def __repr__(self):\n"
