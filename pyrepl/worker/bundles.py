@@ -12,7 +12,7 @@ from binascii import a2b_base64
 from .frames import breakable
 from .images import jpeg_size, png_size
 from .shapes import name_of
-from .views import ITEM, METHODS, Choice, amount, has, text_of, unseen
+from .views import ITEM, METHODS, Choice, amount, has, only_a_name, text_of, unseen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def of(displays: Shows, value: Any, choice: Choice | None = None) -> dict[str, A
     text = bundle.get("text/latex") or bundle.get("application/json")
     if text and "text/plain" not in bundle and choice.has("text/plain"):
         plain = text_of(value)
-        bundle["text/plain"] = as_text(text) if plain.startswith("<") else plain
+        bundle["text/plain"] = as_text(text) if only_a_name(plain) else plain
     return bundle
 
 

@@ -19,7 +19,7 @@ from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
-from .views import DISPLAYS, ITEM, KEPT, METHODS, SHOWN, Choice, View, has, known, text_of
+from .views import DISPLAYS, ITEM, KEPT, METHODS, SHOWN, Choice, View, has, known, only_a_name, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Displays:
         if shown and (view.picture or view.left):
             return None
         text = text_of(value) if view.text is None else view.text
-        return None if shown and (not text or text.startswith("<")) else text
+        return None if shown and (not text or only_a_name(text)) else text
 
     @breakable
     def view(self, value: Any) -> View:

@@ -101,6 +101,11 @@ def text_of(value: object) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
+def only_a_name(text: str) -> bool:
+    """Report whether a repr says no more than the name and the address of a value."""
+    return text.startswith("<") and "\n" not in text.strip()
+
+
 def amount(size: int) -> str:
     """Return a number of bytes in words."""
     if size < 1024:

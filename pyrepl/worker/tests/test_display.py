@@ -98,6 +98,19 @@ class TestDisplays(unittest.TestCase):
                 self.assertEqual(self.shows("value = of(%s); value" % values), (result, "", want))
                 self.assertEqual(self.shows("display(value)"), (None, out, want))
 
+    def test_a_repr_with_more_than_a_name_is_text(self) -> None:
+        self.shows("def named(text, **methods):\n    value = of(html='<b>1</b>', **methods)\n"
+                   "    type(value).__repr__ = lambda self: text\n    return value")
+        html = ["html 1: HTML 8 bytes: text/html"]
+        for text, shown in (("<class 'Summary'>\n\"\"\"\n  OLS\n\"\"\"", None), ("Summary()", None),
+                            ("<Summary object at 0x1>", "$x$"), ("<Summary>\n", "$x$")):
+            with self.subTest(text):
+                value, want = "named(%r, latex='$x$')" % text, shown or text
+                self.assertEqual(self.shows(value), (want, "", html))
+                self.assertEqual(self.shows("display(%s)" % value), (None, want + "\n", html))
+        for text, result in (("<Dataset> 9 bytes\nx: 1", True), ("<HTML object>", False)):
+            self.assertEqual(self.shows("named(%r)" % text), (text if result else None, "", html))
+
     def test_text_is_printed_as_it_is(self) -> None:
         self.assertEqual(self.shows("display(1, 'a', [2])"), (None, "1\n'a'\n[2]\n", []))
         self.assertEqual(self.shows("display(of)")[2], [])
