@@ -170,8 +170,9 @@ func (f *finder) candidate(text []byte, at int) int {
 // line adds a line of a block to the findings if it is the first of a kind.
 func (f *finder) line(b lines.Block, start, end int) {
 	text := b.Text[start:min(end, start+keyBytes)]
+	key := text[len(prefix().Find(text)):]
 	for i := range f.kinds {
-		if f.known[i] || !f.kinds[i].matches(text) {
+		if f.known[i] || !f.kinds[i].matches(key) {
 			continue
 		}
 		f.known[i] = true

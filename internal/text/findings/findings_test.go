@@ -135,6 +135,29 @@ copying src/FAIL.txt
 2026-11-21 10:12:13 INFO no ERRORS
 main.go:12
 http://example.com/error: 404
+errors: 0, error=nil
+main.go:12: error=nil
+errors.go
+cc -Werror -c main.c
+=== RUN   TestParseError
+    --- PASS: TestX/returns_error:_x (0.00s)
+test_error.py::TestError::test_failed PASSED
+ok 3 - error: is handled
+  ✓ throws Error: on bad input (3 ms)
+✔ fails with TypeError: x
+ErrorTest > throwsError() PASSED
+    0 Error(s)
+Failed: 0, Passed: 12
+failed=0
+Tests run: 3, Failures: 0, Errors: 0
+{"level":"info","error":null}
+level=info msg="no error" errors=0
+npm warn deprecated error-stack@1.0.0: no errors
+  3:5  warning  'error' is never used  no-unused-vars
+[info] error
+web-1  | GET /error 200
+2026-05-01T12:00:00Z ok  	example.com/errors	0.012s
+#9 1.0 gcc -Werror -c error.c
 `, "\n") {
 		if got := found(t, line+"\n").List; len(got) > 0 {
 			t.Errorf("%q is taken for an error: %+v", line, got)
