@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -63,18 +64,21 @@ func jobEnv(environ []string, bin string, virtual bool) []string {
 
 // sessionEnv returns the environment of a session's Python. The programs of that Python lead the
 // PATH, even if the session sets PATH. If the session has another Python environment than the
-// client, the session's is the active one.
+// client, the session's is the active one. A program that opens an address in a browser prints it,
+// unless the session sets BROWSER: there is no browser, and one for text would read the terminal.
 func sessionEnv(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) []string {
 	env := sc.Env
 	if packages != sc.base.packages {
 		env = activated(jobEnv(sc.base.given, packages.Bin(), packages.IsVirtual()), packages)
 	}
+	set := map[string]string{"BROWSER": "echo not opened %s"} // a list with ":" between its commands
+	maps.Copy(set, spec.Env)
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		_, ok := spec.Env[name]
+		_, ok := set[name]
 		return ok
 	})
-	for name, value := range spec.Env {
+	for name, value := range set {
 		if bin := packages.Bin(); name == "PATH" && bin != "" {
 			value = leading(bin, value)
 		}

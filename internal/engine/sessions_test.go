@@ -81,6 +81,23 @@ func restart(t *testing.T, b *bench, sc engine.Scope, name string) {
 	must.Get(wait(t.Context()))(t)
 }
 
+// What a session starts prints the address that it would open in a browser, unless the session sets
+// another one.
+func TestSessionsHaveNoBrowser(t *testing.T) {
+	t.Parallel()
+	c := config(t)
+	c.Env = append(os.Environ(), "BROWSER=false")
+	b := newBench(t, c)
+	sc := b.Scope()
+	b.create(sc, engine.SessionSpec{Name: "lab", Env: map[string]string{"BROWSER": "echo mine %s"}})
+	for session, want := range map[string]string{"default": "not opened", "lab": "mine"} {
+		out := b.says(sc, session, "import subprocess, sys; _ = subprocess.run([sys.executable, '-m', 'webbrowser', 'http://x/?a=1'])")
+		if want += " http://x/?a=1\n"; !strings.HasPrefix(out, want) {
+			t.Errorf("%s prints %q, want %q", session, out, want)
+		}
+	}
+}
+
 // What a session starts finds the programs of the session's Python first, even if the session sets
 // PATH.
 func TestSessionsThatSetPath(t *testing.T) {

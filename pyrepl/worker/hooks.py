@@ -46,6 +46,9 @@ def change(session: Session, module: ModuleType, name: str) -> None:
         classes.connect(session.sources, module)
     elif name == "getpass":
         session.console.hook_getpass(module)
+    elif name == "webbrowser":
+        from . import libraries
+        libraries.no_browser(module)
     elif name == "asyncio.tasks":
         session.tasks().connect(module)
     elif name == "bdb":
@@ -65,7 +68,8 @@ LIBRARIES = {"matplotlib.pyplot", "IPython.core.display_functions", "plotly.io._
 
 names = LIBRARIES | {
     "threading", "concurrent.futures.thread", "linecache", "traceback", "inspect", "getpass",
-    "asyncio.tasks", "bdb", "pdb", "multiprocessing.context", "multiprocessing.reduction",
+    "webbrowser", "asyncio.tasks", "bdb", "pdb", "multiprocessing.context",
+    "multiprocessing.reduction",
     "multiprocessing.pool", "multiprocessing.process", "multiprocessing.spawn",
     "multiprocessing.forkserver", "concurrent.futures.process",
 }

@@ -10,11 +10,31 @@ from .carry import wraps
 from .frames import breakable
 from .routers import Router
 
+URL = 2000  # characters of an address that are shown: one with data can have millions
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .session import Session
+
+
+def no_browser(webbrowser: Any) -> None:
+    """Have webbrowser print what it would open, and look for no browser.
+
+    One for text would read the terminal. bokeh's show opens its file so, too."""
+    class Browser(webbrowser.BaseBrowser):  # type: ignore[misc]
+        @breakable
+        def open(self, url: Any, new: int = 0, autoraise: bool = True) -> bool:
+            text = str(url)
+            rest = len(text) - URL
+            if rest > 0:
+                text = "%s\u2026 (%d more characters)" % (text[:URL], rest)
+            print("[not opened: %s]" % text)
+            return False
+
+    webbrowser._tryorder = []  # else the first call looks for browsers
+    webbrowser.register("async-repl", None, Browser("async-repl"))
 
 
 def pyplot(session: Session, module: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -115,6 +117,23 @@ class TestJobs(WorkerTestCase):
         code = "import warnings\nfor i in range(2):\n    warnings.warn('old')"
         for _ in range(2):
             self.assertEqual(self.worker.run(code).err.count("UserWarning: old"), 1)
+
+    def test_no_browser_is_started(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            for name in "w3m", "www-browser", "mine":
+                path = pathlib.Path(directory, name)
+                path.write_text("#!/bin/sh\n>%s/started\n" % directory)
+                path.chmod(0o700)
+            self.worker.run("import os, webbrowser; os.environ['BROWSER'] = 'mine'\n"
+                            "os.environ['PATH'] = %r + os.environ['PATH']" % (directory + ":"))
+            ended = self.worker.run("webbrowser.open('http://x'), webbrowser.get().open_new_tab('/y')")
+            self.assertEqual(ended.out, "[not opened: http://x]\n[not opened: /y]\n")
+            self.assertEqual(ended.done["result"], "(False, False)")
+            ended = self.worker.run("webbrowser.open('data:' + 'x' * 2000); webbrowser.get('w3m')")
+            self.assertEqual(len(ended.out), len("[not opened: \u2026 (5 more characters)]\n") + 2000)
+            self.assertEqual(ended.done["error"],
+                             "webbrowser.Error: could not locate runnable browser")
+            self.assertNotIn("started", os.listdir(directory))
 
     def test_streams_belong_to_their_job(self) -> None:
         first = self.worker.run(
