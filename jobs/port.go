@@ -174,6 +174,9 @@ func (p *Port) SetTerminal(size TerminalSize) {
 // SetLooker makes l show where the code of the running job is.
 func (p *Port) SetLooker(l callstack.Looker) { p.unlessEnded(func(j *Job) { j.live.Looker = l }) }
 
+// SetOnLoop makes f return the addresses that an event loop serves while the code awaits.
+func (p *Port) SetOnLoop(f func() []string) { p.unlessEnded(func(j *Job) { j.live.OnLoop = f }) }
+
 // SetHolder makes f say why the running job has not ended although it was asked to.
 func (p *Port) SetHolder(f Holder) { p.unlessEnded(func(j *Job) { j.live.Hold = f }) }
 

@@ -125,8 +125,10 @@ type Receipt struct {
 	LostOutput output.Loss `json:"lost_output,omitzero"` // the output lost before the job's end
 
 	// PendingTasks counts the asyncio tasks that wait for the session's next await.
-	PendingTasks int      `json:"pending_tasks,omitempty"`
-	Notes        []string `json:"notes,omitempty"` // anything else to know, one line each
+	PendingTasks int `json:"pending_tasks,omitempty"`
+	// LoopServers are the addresses of servers that the job has left to the session's event loop.
+	LoopServers []string `json:"loop_servers,omitempty"`
+	Notes       []string `json:"notes,omitempty"` // anything else to know, one line each
 
 	// Unknown holds the fields that a newer version of this program wrote, as [Record.Unknown] does.
 	Unknown map[string]json.RawMessage `json:"-"`

@@ -94,6 +94,9 @@ type Live struct {
 	Probe  Probe            // measures its processes
 	Looker callstack.Looker // shows where its code is
 	Hold   Holder           // says why a stop has not ended it
+	// OnLoop returns the addresses that are served by an event loop that runs only while the code
+	// awaits.
+	OnLoop func() []string
 }
 
 // A Hold says why a stop that spares a session's variables has not ended its job yet.

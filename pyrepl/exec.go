@@ -65,7 +65,7 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	rec := &out.Receipt
 	alive := rec.State != jobs.Lost
 	if alive && len(rec.Rungs) > 0 && e.s.resetWaits() {
-		rec.State, rec.Names, rec.PendingTasks = jobs.Lost, jobs.NameChange{}, 0
+		rec.State, rec.Names, rec.PendingTasks, rec.LoopServers = jobs.Lost, jobs.NameChange{}, 0, nil
 	}
 	if names := e.s.lastNames(); rec.State == jobs.Lost && len(names) > 0 {
 		rec.Notes = append(rec.Notes, lostText(names))
@@ -196,6 +196,7 @@ func (r *run) exec(ctx context.Context, work worker.Work) jobs.Outcome {
 	r.looker = r.w.Looker(work.File(), r.s.code)
 	r.p.SetLooker(r.looker)
 	r.p.SetHolder(r.hold)
+	r.p.SetOnLoop(r.w.OnLoop)
 	stopWatcher := r.watcher.Start()
 	// The next job's pipes are opened while the worker is busy. After an error that job tries again.
 	r.w.Prepare()

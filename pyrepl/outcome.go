@@ -40,7 +40,7 @@ func notStarted(ctx context.Context, err error) jobs.Outcome {
 
 // outcome returns the outcome of code that has ended while its worker lives.
 func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
-	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending}
+	rec := jobs.Receipt{State: jobs.Kept, By: jobs.Program, Rungs: r.rungs, PendingTasks: done.Pending, LoopServers: r.w.LoopServers()}
 	rec.Names = jobs.NameChange{New: done.New, Gone: done.Gone, NewCount: done.NewCount, GoneCount: done.GoneCount}
 	st, killed := r.p.Stop(), r.w.Killed()
 	switch done.End {

@@ -88,6 +88,31 @@ func TestServerEndsTheWaitOfItsCall(t *testing.T) {
 	}
 }
 
+// A server on the session's event loop answers only while a job awaits. A note says so and no
+// Listening does, of the job that has left it and of a job that runs.
+func TestServersOfTheEventLoop(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	const code = "import asyncio, time\nserver = await asyncio.start_server(lambda r, w: w.close(), '127.0.0.1', 0)\nprint('%s:%d' % server.sockets[0].getsockname())"
+	note := func(r client.Reply) string {
+		_, address, _ := strings.Cut(string(r), "--- STDOUT ---\n")
+		address, _, _ = strings.Cut(address, "\n")
+		return "the session's event loop serves " + address + ": it answers only while a job awaits"
+	}
+	r := s.do("execute_python", "code", code, "wait_seconds", 60)
+	holds(t, r, "Status", "completed", "Note", note(r))
+	r = s.do("execute_python", "code", "await asyncio.sleep(0)", "wait_seconds", 60)
+	holds(t, r, "Status", "completed", "Note", "")
+	for _, code := range []string{code + "\ntime.sleep(1000)", code + "\nawait server.serve_forever()"} {
+		r = s.do("execute_python", "code", code, "wait_seconds", 100) // ends with the wait for a server
+		holds(t, r, "Status", "running", "Note", note(r), "Listening", "")
+		s.do("cancel_job", "job_id", r.Header("Job ID"))
+		s.end(r.Header("Job ID"))
+	}
+	r = s.do("execute_python", "code", "server.close(); del server; await asyncio.sleep(0)", "wait_seconds", 60)
+	holds(t, r, "Status", "completed", "Note", "")
+}
+
 // A port that a short job opened is not the next job's, and does not end its wait.
 func TestListenerOfAShortJobIsNotNamed(t *testing.T) {
 	t.Parallel()

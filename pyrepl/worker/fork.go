@@ -38,7 +38,7 @@ func (w *Worker) Fork(ctx context.Context, owner *process.Owner, session string)
 	w.mu.Lock()
 	b = &Worker{
 		events: make(chan Event), eof: make(chan struct{}), ending: make(chan struct{}),
-		port: w.port, kick: func() {}, sockets: w.sockets,
+		port: w.port, kick: func() {}, sockets: w.sockets, loop: w.loop,
 	}
 	w.mu.Unlock()
 	if b.terminal, err = runner.OpenTerminal(); err != nil {

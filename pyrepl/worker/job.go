@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/netip"
+	"slices"
 	"time"
 
+	"asyncrepl/internal/kernel/listening"
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/terminal/tty"
@@ -50,6 +53,40 @@ func (w *Worker) Begin(p *jobs.Port, printed func()) {
 	sockets := w.sockets
 	w.mu.Unlock()
 	w.ports.Follow(runner.ReportPorts(p), len(w.earlier) > 0 || sockets && w.opened())
+}
+
+// OnLoop returns the addresses that the session's event loop serves now.
+func (w *Worker) OnLoop() []string { return addresses(w.onLoop(), nil) }
+
+// addresses returns the addresses of sockets that are not in before.
+func addresses(sockets, before map[uint64]netip.AddrPort) (texts []string) {
+	for inode, addr := range sockets {
+		if !before[inode].IsValid() {
+			texts = append(texts, addr.String())
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// onLoop returns the listening sockets, by inode, that the session's event loop serves.
+func (w *Worker) onLoop() map[uint64]netip.AddrPort {
+	w.mu.Lock()
+	loop := w.loop
+	w.mu.Unlock()
+	if loop == 0 {
+		return nil
+	}
+	sockets, _ := listening.Watched(w.handle.PID(), loop) // an error: they count as others do
+	return sockets
+}
+
+// LoopServers returns the addresses of the servers on the session's event loop that have come since
+// the last call. The holder of the turn calls it after a job.
+func (w *Worker) LoopServers() []string {
+	before := w.left
+	w.left = w.onLoop()
+	return addresses(w.left, before)
 }
 
 // opened reports whether the worker can have opened a file or a socket since the last call of

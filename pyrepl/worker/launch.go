@@ -229,6 +229,11 @@ func (w *Worker) listen() {
 		case poolsEvent:
 			w.readPools(ev.files)
 			return
+		case loopEvent:
+			w.mu.Lock()
+			w.loop = ev.FD
+			w.mu.Unlock()
+			return
 		case RaisedEvent:
 			w.raised.Add(1)
 		case DoneEvent:

@@ -122,6 +122,11 @@ type (
 	// poolsEvent gives the read ends of the session's pipes for processes of pools.
 	poolsEvent struct{ files []int }
 
+	// loopEvent gives the descriptor by which the session's event loop waits: an epoll set, on Linux.
+	loopEvent struct {
+		FD int `json:"fd"`
+	}
+
 	// heldEvent says that the worker holds back text without a newline.
 	heldEvent struct {
 		Stream string `json:"stream"` // out or err
@@ -210,6 +215,7 @@ var decoders = map[string]func([]byte) (Event, error){
 	"resumed":     decode[ResumedEvent],
 	"held":        decode[heldEvent],
 	"pools":       decode[poolsEvent],
+	"loop":        decode[loopEvent],
 	"display":     decode[displayEvent],
 	"done":        decode[DoneEvent],
 	"sync":        decode[syncEvent],

@@ -66,7 +66,8 @@ class Session:
         """Return the event loop's side, loaded when it is first needed."""
         if self._tasks is None:
             from .tasks import Tasks
-            self._tasks = Tasks(self.interrupts, self.streams)
+            self._tasks = Tasks(self.interrupts, self.streams,
+                                lambda descriptor: self.channel.send("loop", fd=descriptor))
         return self._tasks
 
     def existing_tasks(self) -> Tasks | None:

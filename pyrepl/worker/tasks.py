@@ -41,8 +41,11 @@ class Tasks:
     _current_task: Callable[[AbstractEventLoop], Task[Any] | None]
     _running_loop: Callable[[], AbstractEventLoop | None]
 
-    def __init__(self, interrupts: Interrupts, streams: Streams) -> None:
-        self.interrupts, self.streams = interrupts, streams
+    def __init__(self, interrupts: Interrupts, streams: Streams,
+                 on_loop: Callable[[int], None]) -> None:
+        """Call on_loop with the descriptor by which the loop waits, whenever that is another one."""
+        self.interrupts, self.streams, self._on_loop = interrupts, streams, on_loop
+        self._descriptor = 0
         self.loop: AbstractEventLoop | None = None
         self.task: Task[Any] | None = None  # the running job's task
         self.cancelled = False  # an interrupt has cancelled the task
@@ -59,6 +62,10 @@ class Tasks:
             finally:
                 modules["asyncio"] = shadow  # type: ignore[assignment]
             self.streams.pending_tasks = self._pending
+        descriptor = descriptor_of(self.loop)
+        if descriptor != self._descriptor:
+            self._descriptor = descriptor
+            self._on_loop(descriptor)
         return self.loop
 
     def _pending(self) -> int:
@@ -200,6 +207,16 @@ class Tasks:
 
         imitate(create_task, real_create_task.__module__, real_create_task)
         module.create_task = create_task  # type: ignore[attr-defined]
+
+
+def descriptor_of(loop: Any) -> int:
+    """Return the descriptor by which a loop waits, or 0. Of another kind of loop uvloop's is known."""
+    try:
+        selector = getattr(loop, "_selector", None)
+        descriptor: int = loop._get_backend_id() if selector is None else selector.fileno()
+        return descriptor
+    except Exception:
+        return 0
 
 
 @breakable

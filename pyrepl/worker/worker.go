@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -36,11 +37,12 @@ type Worker struct {
 	stackReader *stackReader  // nil until the worker has said hello
 
 	// Used by the holder of the turn.
-	asked    int                 // numbered commands so far
-	children *procfs.ChildList   // nil: it could not be opened
-	earlier  map[processKey]bool // descendants of the worker when the running job began
-	files    int                 // files that the worker had open then, see opened
-	made     *jobPipes           // the next job's pipes; nil: not opened yet
+	asked    int                       // numbered commands so far
+	children *procfs.ChildList         // nil: it could not be opened
+	earlier  map[processKey]bool       // descendants of the worker when the running job began
+	files    int                       // files that the worker had open then, see opened
+	left     map[uint64]netip.AddrPort // the sockets of the last LoopServers
+	made     *jobPipes                 // the next job's pipes; nil: not opened yet
 
 	// Guarded by mu.
 	mu      sync.Mutex
@@ -50,6 +52,7 @@ type Worker struct {
 	pools   []*pump.Pump              // read what processes of pools print; nil: there is no pool
 	wrote   [output.TTY + 1]time.Time // the time of the last output on each stream, of any job
 	sockets bool                      // a job can have opened sockets
+	loop    int                       // the descriptor of the event loop's epoll set; 0: there is none
 	sink    *display.Sink             // the sink of the last job that has shown something; or nil
 }
 

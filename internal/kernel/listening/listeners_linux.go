@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/kernel/sockdiag"
+	"asyncrepl/internal/kernel/threads"
 )
 
 // listeners returns the listening TCP sockets of our network namespace, by inode.
@@ -30,6 +33,18 @@ func listeners() (map[uint64]netip.AddrPort, error) {
 		}
 	}
 	return table, nil
+}
+
+// Watched returns the listening TCP sockets, by inode, that a process watches by the epoll set at
+// descriptor epoll, as its event loop does.
+func Watched(pid, epoll int) (map[uint64]netip.AddrPort, error) {
+	inodes, err := threads.Thread{PID: pid, TID: pid}.Watched(epoll)
+	if err != nil {
+		return nil, err
+	}
+	table, err := listeners()
+	maps.DeleteFunc(table, func(inode uint64, _ netip.AddrPort) bool { return !slices.Contains(inodes, inode) })
+	return table, err
 }
 
 // sockets returns the inodes of the sockets that a process has open.

@@ -8,11 +8,15 @@ import (
 	"net"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"asyncrepl/internal/kernel/listening"
 	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -140,6 +144,34 @@ func TestFailedSearchIsRepeated(t *testing.T) {
 	defer tree.Close()
 	a := listen(t, "tcp4", "127.0.0.1:0")
 	follow(tree, true).says(t, a)
+}
+
+// Of the sockets that an epoll set watches, those that listen are found, and no others are.
+func TestWatched(t *testing.T) {
+	epoll := must.Get(unix.EpollCreate1(unix.EPOLL_CLOEXEC))(t)
+	defer unix.Close(epoll)
+	watched := listen(t, "tcp4", "127.0.0.1:0")
+	listen(t, "tcp4", "127.0.0.1:0")
+	connection := must.Get(net.Dial("tcp", watched.Addr().String()))(t)
+	defer connection.Close()
+	for _, c := range []any{watched, connection} {
+		raw := must.Get(c.(syscall.Conn).SyscallConn())(t)
+		raw.Control(func(fd uintptr) {
+			if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, int(fd), &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	var got []string
+	for _, addr := range must.Get(listening.Watched(os.Getpid(), epoll))(t) {
+		got = append(got, addr.String())
+	}
+	if want := []string{watched.Addr().String()}; !slices.Equal(got, want) {
+		t.Errorf("it watches %q, want %q", got, want)
+	}
+	if found, err := listening.Watched(os.Getpid(), 1<<30); err == nil {
+		t.Errorf("without a descriptor: %v", found)
+	}
 }
 
 // A program listens, and is reported.

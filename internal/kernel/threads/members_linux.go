@@ -95,3 +95,12 @@ func (t Thread) Access(fd int) (reads, writes bool, err error) {
 	}
 	return st.Mode&unix.S_IRUSR != 0, st.Mode&unix.S_IWUSR != 0, nil
 }
+
+// Watched returns the inodes of the files in the epoll set that descriptor epoll is.
+func (t Thread) Watched(epoll int) (inodes []uint64, err error) {
+	set, err := t.epollMembers(epoll)
+	for _, m := range set {
+		inodes = append(inodes, m.inode)
+	}
+	return inodes, err
+}

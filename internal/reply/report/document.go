@@ -173,7 +173,8 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 			URI: OutputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
 	}
-	for _, l := range record.Listening {
+	listeners, _ := listenersOf(record, live)
+	for _, l := range listeners {
 		r.Listening = append(r.Listening, documentListener{l.Address, documentProcess(l.Process)})
 	}
 	for _, g := range out.Gaps {

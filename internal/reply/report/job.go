@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -218,11 +219,15 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 	r.Line("Status", StatusText(record))
 	writeQuestion(r, record, in)
 	var listening []string
-	for _, l := range record.Listening {
+	listeners, onLoop := listenersOf(record, live)
+	for _, l := range listeners {
 		listening = append(listening, fmt.Sprintf("%s (%s, pid %d)", l.Address, l.Program, l.PID))
 	}
 	if listening != nil {
 		r.Line("Listening", strings.Join(listening, ", "))
+	}
+	if onLoop != nil {
+		r.Line("Note", loopNote(onLoop))
 	}
 	if record.Cancelling != "" && !record.Status.Final() {
 		rung := string(record.Cancelling)
@@ -247,6 +252,23 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 		}
 		receipt(r, record.ID, record.Receipt)
 	}
+}
+
+// listenersOf returns the listeners of a job that answer at any time, and the addresses of those on an
+// event loop.
+func listenersOf(record jobs.Record, live jobs.Live) (listeners []jobs.Listener, onLoop []string) {
+	if record.Listening == nil || live.OnLoop == nil {
+		return record.Listening, nil
+	}
+	served := live.OnLoop()
+	for _, l := range record.Listening {
+		if slices.Contains(served, l.Address) {
+			onLoop = append(onLoop, l.Address)
+		} else {
+			listeners = append(listeners, l)
+		}
+	}
+	return listeners, onLoop
 }
 
 // queued names the job that a queued one waits for, because that job can be waiting for input.

@@ -87,6 +87,20 @@ func TestListenersAreNamedWithTheirProcesses(t *testing.T) {
 	}
 }
 
+func TestServersOfAnEventLoopAreNotNamedAsListeners(t *testing.T) {
+	var r Reply
+	record := jobs.Record{Status: jobs.Running, Started: time.Now(), Listening: []jobs.Listener{{Address: "127.0.0.1:8000"}, {Address: "[::1]:9000"}}}
+	live := jobs.Live{OnLoop: func() []string { return []string{"127.0.0.1:8000"} }}
+	new(Reporter).describe(&r, record, live, inputContext{})
+	want := "\nListening: [::1]:9000 (, pid 0)\nNote: the session's event loop serves 127.0.0.1:8000: it answers only while a job awaits\n"
+	if got := r.String(); !strings.Contains(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+	if got := new(Reporter).Document(record, live, nil, nil).Listening; len(got) != 1 || got[0].Address != "[::1]:9000" {
+		t.Errorf("the document has %+v", got)
+	}
+}
+
 func TestDurationHasTwoUnitsAtMost(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.00s", 20 * time.Millisecond: "0.02s", 4299 * time.Millisecond: "4.2s", 192 * time.Second: "3m12s", 125 * time.Minute: "2h5m",

@@ -22,6 +22,9 @@ func StatusText(record jobs.Record) string {
 // output. The job's own limit is not worth a note.
 func notes(rec jobs.Receipt) []string {
 	all := slices.Clip(rec.Notes)
+	if rec.LoopServers != nil {
+		all = append(all, loopNote(rec.LoopServers))
+	}
 	if s := remedyFor(rec); s != "" {
 		all = append(all, s)
 	}
@@ -32,6 +35,11 @@ func notes(rec jobs.Receipt) []string {
 		all = append(all, fmt.Sprintf("%d bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)", n))
 	}
 	return all
+}
+
+// loopNote says when the servers on a session's event loop answer.
+func loopNote(addresses []string) string {
+	return "the session's event loop serves " + strings.Join(addresses, ", ") + ": it answers only while a job awaits"
 }
 
 // notesMax is the most notes of a receipt that a reply shows.

@@ -17,11 +17,12 @@ func TestReceiptIsDescribedInLines(t *testing.T) {
 		Rest:   []jobs.Rung{jobs.Kill},
 		HungUp: []jobs.Process{{PID: 812, Program: "npm"}, {PID: 813, Program: "no\nde"}}, Left: []jobs.Process{{PID: 9, Program: "sleep"}},
 		Survivors: []jobs.Process{{PID: 10, Program: "dd"}}, Unclaimed: []jobs.Process{{PID: 11, Program: "x"}},
-		PendingTasks: 2, Notes: []string{"one", "two"}, LostOutput: output.Loss{Cap: 1, Disk: 2, Limit: 3},
+		PendingTasks: 2, LoopServers: []string{"127.0.0.1:8000", "[::1]:8000"}, Notes: []string{"one", "two"}, LostOutput: output.Loss{Cap: 1, Disk: 2, Limit: 3},
 	})
 	want := "Ended by: outside or unknown\nRungs: interrupt, terminate; kill for the processes it had started\n" +
 		"Hung up: npm (pid 812), no\\nde (pid 813); give a server a job of its own\nLeft running: sleep (pid 9)\n" +
 		"Survivors: dd (pid 10)\nUnclaimed: x (pid 11); of this job or of another\nPending tasks: 2\nNote: one\nNote: two\n" +
+		"Note: the session's event loop serves 127.0.0.1:8000, [::1]:8000: it answers only while a job awaits\n" +
 		"Note: 2 bytes of output were lost: the disk could not be written to or read\n" +
 		"Note: 3 bytes of output were lost: running jobs had reached the limit of all output (REPL_MAX_STATE)\n"
 	if r.String() != want {

@@ -7,6 +7,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from typing import Any
 from unittest import mock
 
 from .owner import Job, Worker, WorkerTestCase
@@ -117,6 +118,18 @@ class TestJobs(WorkerTestCase):
         code = "import warnings\nfor i in range(2):\n    warnings.warn('old')"
         for _ in range(2):
             self.assertEqual(self.worker.run(code).err.count("UserWarning: old"), 1)
+
+    def test_the_descriptor_of_the_loop_is_reported_when_it_changes(self) -> None:
+        worker = Worker()
+        self.addCleanup(worker.close)
+        told: list[Any] = []
+        for before in "", "", "loop.close(); other = [open(os.devnull) for i in range(3)]":
+            worker.run(before)
+            done = worker.run("import asyncio, os; await asyncio.sleep(0)\n"
+                              "loop = asyncio.get_event_loop(); loop._selector.fileno()").done
+            told = [fields["fd"] for name, fields in worker.events if name == "loop"]
+            self.assertEqual(str(told[-1]), done["result"])
+        self.assertEqual(len(told), 2, told)
 
     def test_no_browser_is_started(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
