@@ -8,14 +8,14 @@ import (
 )
 
 // A Display is a picture or a document that a job has shown. A line of the output stands for it, so
-// that it has a place among what the job prints.
+// that it has a place among what the job prints. There is none if the text there says the same.
 type Display struct {
 	Number  int    // set by [Port.Display]: the first of the job has 1
 	Title   string // "figure 1: PNG 640x480"
 	Picture bool   // the first form is an image that a model can be shown
 	Unseen  bool   // a picture that is kept, but not for a model: the job has shown too many
 	Forms   []Form
-	Line    output.Range // set by [Port.Display]
+	Line    output.Range // set by [Port.Display]; empty, if there is no line, at the display's place
 }
 
 // A Form is one form of a display. [Job.Data] returns its bytes.
@@ -28,7 +28,7 @@ type Form struct {
 
 // Display adds a display to the job. It keeps the bytes of its forms, which the caller must not
 // change any more, and writes the line that line returns for the number of the display: 1 for the
-// first of the job. After the end of the job it is late output.
+// first of the job. After the end of the job it is late output. If line is nil, Display writes none.
 func (p *Port) Display(d Display, data [][]byte, line func(n int) string) {
 	j := p.j
 	d.Forms = slices.Clone(d.Forms)
@@ -48,14 +48,18 @@ func (p *Port) addDisplay(d Display, line func(n int) string) {
 	j.settle()
 	j.numbered++
 	d.Number = j.numbered
-	text := line(d.Number) + "\n"
-	begin := ""
-	if !j.atLineStart() {
-		begin = "\n"
+	if line == nil {
+		end := j.log.Stat().End
+		d.Line = output.Range{From: end, To: end}
+	} else {
+		text, begin := line(d.Number)+"\n", ""
+		if !j.atLineStart() {
+			begin = "\n"
+		}
+		d.Line.From = j.log.Write(output.Display, []byte(begin+text)) + int64(len(begin))
+		d.Line.To = d.Line.From + int64(len(text))
+		j.settle()
 	}
-	d.Line.From = j.log.Write(output.Display, []byte(begin+text)) + int64(len(begin))
-	d.Line.To = d.Line.From + int64(len(text))
-	j.settle()
 	j.displays = append(j.displays, d)
 }
 

@@ -164,3 +164,29 @@ func TestDisplayIsThereOnceItsLineIs(t *testing.T) {
 		cursor = c.Next
 	}
 }
+
+// A display without a line changes no output. It has its place in it, and is replaced with what was
+// shown there.
+func TestDisplayWithoutALine(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.begin(Spec{})
+		quiet := func() { p.port.Display(Display{Forms: []Form{{MIME: "text/html"}}}, [][]byte{[]byte("<p>")}, nil) }
+		p.port.Write(output.Stdout, []byte("no line"))
+		quiet()
+		p.port.Write(output.Stdout, []byte("\nb\n"))
+		showFigure(p.port)
+		all := p.Displays()
+		if got, want := string(output.Tail(p.Log(), 100)), "no line\nb\n[2]\n"; got != want || len(all) != 2 {
+			t.Fatalf("output %q with %d displays, want %q with 2", got, len(all), want)
+		}
+		if at := (output.Range{From: 7, To: 7}); all[0].Number != 1 || all[0].Line != at {
+			t.Errorf("the first display is %+v, not at %v", all[0], at)
+		}
+		p.port.Clear(true)
+		quiet()
+		p.port.Write(output.Stdout, []byte("c\n"))
+		if all := p.Displays(); len(all) != 1 || all[0].Number != 3 {
+			t.Errorf("after a clear the displays are %+v", all)
+		}
+	})
+}

@@ -61,7 +61,12 @@ func (s *Sink) JobID() string { return s.port.ID() }
 
 // Add shows a display, unless it is beyond the limits or malformed. Its title is the label, if any,
 // and what about says of it. The caller must not change the data of the forms any more.
-func (s *Sink) Add(label, about string, forms []Form) {
+func (s *Sink) Add(label, about string, forms []Form) { s.add(label, about, forms, false) }
+
+// AddQuietly is Add without a line in the output: the text that the job prints next says the same.
+func (s *Sink) AddQuietly(label, about string, forms []Form) { s.add(label, about, forms, true) }
+
+func (s *Sink) add(label, about string, forms []Form, quiet bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := jobs.Display{Title: title(label, about)}
@@ -87,7 +92,11 @@ func (s *Sink) Add(label, about string, forms []Form) {
 		return
 	}
 	d.Unseen = d.Picture && !roomToSee(shown, d)
-	s.port.Display(d, data, func(n int) string { return fmt.Sprintf("[%s, %s]", d.Title, URI(s.port.ID(), n)) })
+	line := func(n int) string { return fmt.Sprintf("[%s, %s]", d.Title, URI(s.port.ID(), n)) }
+	if quiet {
+		line = nil
+	}
+	s.port.Display(d, data, line)
 }
 
 // sizeOf returns the bytes of displays in all their forms.

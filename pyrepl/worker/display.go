@@ -19,6 +19,7 @@ type displayEvent struct {
 	About string        `json:"about"` // PNG 640x480
 	Items []displayItem `json:"items"`
 	Clear string        `json:"clear"` // erases the job's displays: "now", or "wait" for the next
+	Quiet bool          `json:"quiet"` // no line stands for it: other output says the same
 	Left  int           `json:"left"`  // displays that the limits kept back until it is replaced
 
 	files []int
@@ -74,7 +75,11 @@ func (w *Worker) show(ev displayEvent) {
 		return
 	}
 	w.Drain()
-	sink.Add(ev.Label, ev.About, forms)
+	if ev.Quiet {
+		sink.AddQuietly(ev.Label, ev.About, forms)
+	} else {
+		sink.Add(ev.Label, ev.About, forms)
+	}
 	w.mu.Lock()
 	p := w.port
 	w.mu.Unlock()

@@ -19,7 +19,8 @@ from .channel import foreign
 from .frames import breakable
 from .names import error_name
 from .shapes import name_of
-from .views import DISPLAYS, ITEM, KEPT, METHODS, SHOWN, Choice, View, has, known, only_a_name, text_of
+from .views import (
+    DISPLAYS, ITEM, KEPT, METHODS, SHOWN, Choice, View, has, known, only_a_name, repeats, text_of)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,10 +145,14 @@ class Displays:
     def _show(self, value: Any, view: View) -> str | None:
         """Show what a view has besides text. Return its text, or None if the picture says all or
         the text says nothing."""
+        text = view.text
+        if view.label == "html":
+            text = text_of(value) if text is None else text
+            view.quiet = repeats(view.items[0][1], text, type(value))
         shown = self._publish(view)
         if shown and (view.picture or view.left):
             return None
-        text = text_of(value) if view.text is None else view.text
+        text = text_of(value) if text is None else text
         return None if shown and (not text or only_a_name(text)) else text
 
     @breakable
@@ -263,7 +268,7 @@ class Displays:
         try:
             counts.sent, counts.number = counts.sent + 1, counts.number + 1
             placed = self._send(job, view.items, label="%s %d" % (view.label, counts.number),
-                                about=view.about)
+                                about=view.about, quiet=view.quiet)
         except OSError as error:  # no descriptor or no memory is left for the data
             self.complain("%s (%s)" % (view.label, view.about), error)
             return False

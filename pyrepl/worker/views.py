@@ -40,6 +40,8 @@ METHODS = {
     "_repr_markdown_": "text/markdown", "_repr_svg_": "image/svg+xml", "_repr_html_": "text/html",
     "_repr_latex_": "text/latex", "_repr_json_": "application/json",
 }
+# What HTML has that says more than text.
+MORE = b"<script", b"<svg", b"<img", b"<canvas", b"<iframe", b"<video", b"<audio", b"<object"
 
 
 class Choice:
@@ -70,6 +72,7 @@ class View:
         self.items: Items = []  # first what a model sees, then the full size; none: only text
         self.picture = False  # a model sees the first item
         self.left = False  # there is no room for it
+        self.quiet = False  # no line in the output stands for it: the text says the same
 
 
 def known(kind: type) -> str:
@@ -104,6 +107,17 @@ def text_of(value: object) -> str:
 def only_a_name(text: str) -> bool:
     """Report whether a repr says no more than the name and the address of a value."""
     return text.startswith("<") and "\n" not in text.strip()
+
+
+def repeats(html: bytes, text: str, kind: type) -> bool:
+    """Report whether HTML says the same as the text of a value of that type.
+
+    A picture or a script can say more. The scripts of scikit-learn only unfold what is folded."""
+    if not text or only_a_name(text):
+        return False
+    if any([library_of(each) == "sklearn" for each in bases_of(kind)]):
+        return True
+    return not any([tag in html for tag in MORE])
 
 
 def amount(size: int) -> str:

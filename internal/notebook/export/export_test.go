@@ -151,6 +151,27 @@ func TestDisplays(t *testing.T) {
 		`display_data {"text/html":["\u003cb\u003e\n","\u003c/b\u003e"],"text/plain":["page"]}`, `stdout "between\n"`, `stderr "[large: its data is no longer kept]\n"`)
 }
 
+// A display without a line in the output has its place between two bytes of it.
+func TestDisplaysWithoutALine(t *testing.T) {
+	w := newWorld(t)
+	w.run("", func(p *jobs.Port) jobs.Outcome {
+		page := func(name string) {
+			p.Display(jobs.Display{Title: name, Forms: []jobs.Form{{MIME: "text/html"}}}, [][]byte{[]byte(name)}, nil)
+		}
+		p.Write(output.Stdout, []byte("before\n"))
+		page("one")
+		page("two")
+		p.Write(output.Stdout, []byte("after\n"))
+		page("three")
+		p.Write(output.Result, []byte("4\n"))
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+	})
+	html := func(name string) string {
+		return fmt.Sprintf(`display_data {"text/html":[%q],"text/plain":[%q]}`, name, name)
+	}
+	w.want(`stdout "before\n"`, html("one"), html("two"), `stdout "after\n"`, html("three"), `execute_result {"text/plain":["4\n"]}`)
+}
+
 // Of long output the middle is left out, and that is said. Displays there are kept.
 func TestLongOutput(t *testing.T) {
 	racetest.Skip(t)

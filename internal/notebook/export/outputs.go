@@ -101,8 +101,17 @@ func (r *reading) bytes(from, to int64) {
 		}
 		at := chunk.From
 		for _, span := range chunk.Spans {
+			end := at + int64(len(span.Data))
+			// A display without a line has its place between two bytes.
+			for span.Stream != output.Display && len(r.displays) > 0 && r.displays[0].Line.From < end {
+				place := max(at, r.displays[0].Line.From)
+				r.span(output.Span{Stream: span.Stream, Data: span.Data[:place-at]}, at)
+				r.flush()
+				r.display(place + 1)
+				span.Data, at = span.Data[place-at:], place
+			}
 			r.span(span, at)
-			at += int64(len(span.Data))
+			at = end
 		}
 		if chunk.Next <= from {
 			return // the rest was discarded

@@ -61,7 +61,8 @@ class TestDisplays(unittest.TestCase):
             for item in event["items"]:
                 self.assertEqual(len(item["data"]), item["size"])
             mimes = [item["mime"] for item in event["items"]]
-            shown.append("%s: %s: %s" % (event["label"], event["about"], ", ".join(mimes)))
+            line = "%s: %s: %s" % (event["label"], event["about"], ", ".join(mimes))
+            shown.append(line + ", quiet" * event["quiet"])
         return ended.done.get("result"), ended.out, shown
 
     def test_a_result_in_markdown_is_known(self) -> None:
@@ -74,6 +75,7 @@ class TestDisplays(unittest.TestCase):
 
     def test_values_say_how_they_are_shown(self) -> None:
         png, html = "image 1: PNG 2x2: image/png", "html 1: HTML 8 bytes: text/html"
+        quiet = html + ", quiet"
         for values, result, out, display in [
             ("png=png()", None, "", png),
             ("png=(png(), {'width': 1})", None, "", png),
@@ -86,12 +88,12 @@ class TestDisplays(unittest.TestCase):
             ("json={'a': [1]}", '{"a": [1]}', '{"a": [1]}\n', ""),
             ("png=None, html='<b>1</b>'", None, "", html),
             ("mimebundle=lambda self: {'text/plain': 'p', 'text/html': '<b>1</b>'}", "p", "p\n",
-             html),
+             quiet),
             ("mimebundle=lambda self: ({'image/png': png()}, {})", None, "", png),
             ("mimebundle=lambda self: {'application/vnd.x+json': {'a': 1}, 'text/plain': 'p'}",
              "p", "p\n", "json 1: JSON 8 bytes: application/vnd.x+json"),
             ("mimebundle=lambda self: None, html='<b>1</b>'", None, "", html),
-            ("html='<b>1</b>', mimebundle=lambda self: {'text/plain': 'p'}", "p", "p\n", html),
+            ("html='<b>1</b>', mimebundle=lambda self: {'text/plain': 'p'}", "p", "p\n", quiet),
         ]:
             with self.subTest(values):
                 want = [display] if display else []
@@ -102,14 +104,25 @@ class TestDisplays(unittest.TestCase):
         self.shows("def named(text, **methods):\n    value = of(html='<b>1</b>', **methods)\n"
                    "    type(value).__repr__ = lambda self: text\n    return value")
         html = ["html 1: HTML 8 bytes: text/html"]
+        quiet = [html[0] + ", quiet"]
         for text, shown in (("<class 'Summary'>\n\"\"\"\n  OLS\n\"\"\"", None), ("Summary()", None),
                             ("<Summary object at 0x1>", "$x$"), ("<Summary>\n", "$x$")):
             with self.subTest(text):
                 value, want = "named(%r, latex='$x$')" % text, shown or text
-                self.assertEqual(self.shows(value), (want, "", html))
-                self.assertEqual(self.shows("display(%s)" % value), (None, want + "\n", html))
-        for text, result in (("<Dataset> 9 bytes\nx: 1", True), ("<HTML object>", False)):
-            self.assertEqual(self.shows("named(%r)" % text), (text if result else None, "", html))
+                self.assertEqual(self.shows(value), (want, "", quiet))
+                self.assertEqual(self.shows("display(%s)" % value), (None, want + "\n", quiet))
+        self.assertEqual(self.shows("named('<Data> 9 bytes\\nx: 1')"),
+                         ("<Data> 9 bytes\nx: 1", "", quiet))
+        self.assertEqual(self.shows("named('<HTML object>')"), (None, "", html))
+
+    def test_html_that_says_more_than_text_has_a_line(self) -> None:
+        text = "type(value).__repr__ = lambda self: 'Plot'"
+        for html in "<p>", "<p><script>x", "<img src=x>", "<div><svg>":
+            with self.subTest(html):
+                shown = self.shows("value = of(html=%r); %s; value" % (html, text))
+                self.assertEqual((shown[0], shown[2][0].endswith(", quiet")), ("Plot", html == "<p>"))
+        code = "value = of(html='<script>'); %s; type(value).__module__ = 'sklearn.tree'; value" % text
+        self.assertTrue(self.shows(code)[2][0].endswith(", quiet"))
 
     def test_text_is_printed_as_it_is(self) -> None:
         self.assertEqual(self.shows("display(1, 'a', [2])"), (None, "1\n'a'\n[2]\n", []))
@@ -129,7 +142,8 @@ class TestDisplays(unittest.TestCase):
             ("display(mixed, include=['text/plain'])", "p\n"),
             ("display(mixed, exclude=['text/plain'])", "", "html 1: HTML 1 bytes: text/html"),
             ("display({'text/html': '<b>1</b>'}, raw=True)", "", html),
-            ("display({'text/plain': 'p', 'text/html': '<b>1</b>'}, raw=True)", "p\n", html),
+            ("display({'text/plain': 'p', 'text/html': '<b>1</b>'}, raw=True)", "p\n",
+             html + ", quiet"),
             ("display({}, raw=True)", ""),
             ("display(1, metadata={'a': 1}, transient={})", "1\n"),
             ("shown = display(1, display_id=True); shown.update(2); shown.display(3)",
