@@ -2,6 +2,7 @@ package pyrepl
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/kernel/procfs"
@@ -67,10 +68,19 @@ func (s *Session) keepCheckpoint(ctx context.Context, rec jobs.Receipt, t *ticke
 	}
 	dropped := s.checkpoints.Add(checkpoint.Point[dormant]{Owner: s, Session: s.name, Job: t.job(), Made: time.Now(), State: dormant{b}})
 	s.dropIfClosed()
-	if dropped == nil {
-		return "kept"
+	return strings.Join(nonEmpty("kept", s.checkpoints.Holds(), dropped.String()), "; ")
+}
+
+// Restorable returns the job of the session's newest checkpoint if the variables were lost in a job
+// and no worker was started since. Otherwise it returns "".
+func (s *Session) Restorable(job string) (checkpoint string) {
+	s.mu.Lock()
+	lost := s.w == nil && s.lostIn == job && !s.closed
+	s.mu.Unlock()
+	if !lost {
+		return ""
 	}
-	return "kept; " + dropped.String()
+	return s.checkpoints.Newest(s)
 }
 
 // dropIfClosed ends the checkpoints of a session that has been closed.

@@ -71,9 +71,23 @@ func TestRestartFromACheckpoint(t *testing.T) {
 	if len(ran) != 2 || ran[0] != first.ID {
 		t.Errorf("the session ran %q, want what its variables come from", ran)
 	}
-	b.want("import os; os._exit(3)", "failed (process exited 3; variables lost)")
+	crash, _ := b.want("import os; os._exit(3)", "failed (process exited 3; variables lost)")
+	restorable := func(job, want string) {
+		t.Helper()
+		if got := b.s.Restorable(job); got != want {
+			t.Errorf("after job %s the session can continue from %q, want %q", job, got, want)
+		}
+	}
+	restorable(crash.ID, second.ID)
+	restorable(second.ID, "") // it has lost nothing
 	b.restartFrom("latest")
+	restorable(crash.ID, "")
 	b.result("x", "[1, 2]")
+	crash, _ = b.want("import os; os._exit(3)", "failed (process exited 3; variables lost)")
+	restorable(crash.ID, second.ID)
+	b.want("x = 1", "completed")
+	restorable(crash.ID, "") // there are new variables
+	b.restartFrom("latest")
 	pid := b.s.State().PID
 	kill(t, pid)
 	processtest.Gone(t, pid)
@@ -100,6 +114,17 @@ func branchesNoted(t *testing.T, path string) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// The receipt says how much memory the checkpoints hold once the session has changed much of it.
+func TestCheckpointsHoldMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.keep("x = bytearray(b'1') * (100 << 20)")
+	second := b.keep("x[:] = b'2' * len(x)")
+	if got := second.Receipt.Checkpoint; first.Receipt.Checkpoint != "kept" || !strings.HasPrefix(got, "kept; 2 hold 10") || !strings.HasSuffix(got, " MiB") {
+		t.Errorf("checkpoints %q, %q", first.Receipt.Checkpoint, got)
+	}
 }
 
 // What ends the checkpoints of a session: more of them than are kept, and the end of the session.

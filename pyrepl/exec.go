@@ -79,7 +79,7 @@ func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	if w.Ended() {
 		how = w.ExitText() + " in " + by
 	}
-	result := e.s.discard(w, how)
+	result := e.s.discard(w, p.ID(), how)
 	rec.Survivors = runner.Processes(result.Survivors)
 	rec.Rest = slices.DeleteFunc(result.Escalated, func(r jobs.Rung) bool {
 		return slices.Contains(rec.Rungs, r) // it was tried on all of the tree

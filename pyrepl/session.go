@@ -31,6 +31,7 @@ type Session struct {
 	turn    *ticket        // the ticket that has the turn; nil: idle
 	queue   []*ticket      // waiting, in order
 	w       *worker.Worker // nil until the first use, and after its death was noticed
+	lostIn  string         // the job in which the last worker died; it counts while w is nil
 	note    string         // a note about the worker, for the receipt of the next job
 	names   []string       // the names of the namespace, as last reported
 	hidden  int            // how many more names there are; a sparing stop counts them
@@ -85,7 +86,7 @@ func (s *Session) worker(ctx context.Context, p *jobs.Port) (w *worker.Worker, n
 	switch {
 	case w != nil && w.Ended():
 		note = fmt.Sprintf("a new worker was started: the last one %s between jobs; %s", w.ExitText(), lostText(s.lastNames()))
-		s.discard(w, w.ExitText()+" between jobs")
+		s.discard(w, "", w.ExitText()+" between jobs")
 	case w != nil:
 		return w, note, nil
 	}
@@ -122,17 +123,17 @@ func (s *Session) detach() *worker.Worker {
 	if w != nil {
 		s.history.lose("was restarted", s.names)
 	}
-	s.w, s.names, s.hidden, s.asOf, s.note = nil, nil, 0, "", ""
+	s.w, s.names, s.hidden, s.asOf, s.note, s.lostIn = nil, nil, 0, "", "", ""
 	return w
 }
 
-// discard ends the remaining processes of a worker that has died or could not be killed. how says
-// what happened to it, for the history.
-func (s *Session) discard(w *worker.Worker, how string) process.StopResult {
+// discard ends the remaining processes of a worker that has died or could not be killed in a job.
+// how says what happened to it, for the history.
+func (s *Session) discard(w *worker.Worker, job, how string) process.StopResult {
 	s.mu.Lock()
 	if s.w == w {
 		s.history.lose(how, s.names)
-		s.w, s.names, s.hidden, s.asOf = nil, nil, 0, ""
+		s.w, s.names, s.hidden, s.asOf, s.lostIn = nil, nil, 0, "", job
 	}
 	s.mu.Unlock()
 	if !w.Ended() { // it could not be killed

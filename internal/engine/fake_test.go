@@ -54,6 +54,7 @@ func (f *fake) Live() bool                                           { return f.
 func (f *fake) Lost() *engine.Loss                                   { return nil }
 func (f *fake) History() engine.History                              { return engine.History{} }
 func (f *fake) SetCheckpoints(*pyrepl.Checkpoints)                   {}
+func (f *fake) Restorable(string) string                             { return "" }
 func (f *fake) SetNote(string)                                       {}
 func (f *fake) Hold(run jobs.Runner) jobs.Runner                     { return run }
 func (f *fake) Replay(r pyrepl.Replay) jobs.Runner                   { return f.Exec(r.Work.Code) }

@@ -38,6 +38,9 @@ type Session interface {
 	// the job that checkpoint names, or the newest if checkpoint is "latest". It returns that job.
 	// After an error nothing has ended.
 	RestartFrom(ctx context.Context, by jobs.By, reason, checkpoint string) (job string, wait func(ctx context.Context) (End, error), err error)
+	// Restorable returns the job of the newest checkpoint if the variables were lost in a job and no
+	// interpreter was started since. Otherwise it returns "".
+	Restorable(job string) (checkpoint string)
 	// Restart ends the interpreter, its jobs and all processes that they started; the receipts of
 	// the jobs give the reason. When Restart returns, new jobs run in the next interpreter. wait
 	// waits until the old one has ended. Its error means that ctx was done first, or that the

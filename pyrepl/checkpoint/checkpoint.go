@@ -80,6 +80,39 @@ func (s *Set[S]) List() (list []Status) {
 	return list
 }
 
+// heavy is how many bytes checkpoints hold before it is worth a word.
+const heavy = 64 << 20
+
+// Holds says how much memory the checkpoints hold that they share with no other process: "3 hold
+// 2.2 GiB". It returns "" if that is little, or unknown.
+func (s *Set[S]) Holds() string {
+	list, sum := s.List(), int64(0)
+	for _, c := range list {
+		sum += c.Memory
+	}
+	verb := "hold"
+	if len(list) == 1 {
+		verb = "holds"
+	}
+	switch {
+	case sum < heavy:
+		return ""
+	case sum < 1<<30:
+		return fmt.Sprintf("%d %s %d MiB", len(list), verb, sum>>20)
+	}
+	return fmt.Sprintf("%d %s %.1f GiB", len(list), verb, float64(sum)/(1<<30))
+}
+
+// Newest returns the job of a session's newest checkpoint, or "" if the session has none.
+func (s *Set[S]) Newest(owner any) (job string) {
+	s.use(func() {
+		if jobs := s.jobs(owner); jobs != nil {
+			job = jobs[len(jobs)-1]
+		}
+	})
+	return job
+}
+
 // Has reports whether a session has checkpoints.
 func (s *Set[S]) Has(owner any) (has bool) {
 	s.use(func() { has = s.jobs(owner) != nil })

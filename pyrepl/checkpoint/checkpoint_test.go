@@ -11,7 +11,10 @@ import (
 )
 
 // A state lives until it is killed.
-type state struct{ killed, closed bool }
+type state struct {
+	killed, closed bool
+	memory         int64
+}
 
 func (s *state) Ended() string {
 	if s.killed {
@@ -20,7 +23,7 @@ func (s *state) Ended() string {
 	return ""
 }
 
-func (s *state) Memory() int64 { return 1 }
+func (s *state) Memory() int64 { return s.memory }
 func (s *state) Close()        { s.closed = true }
 
 // A kept is a set, and the states that were added to it.
@@ -115,5 +118,43 @@ func TestGoneAreForgotten(t *testing.T) {
 	}
 	if _, _, err := k.Find(owner, "s", "J94"); !errors.As(err, &missing) || missing.Gone == nil {
 		t.Errorf("the last one that was dropped: %v", err)
+	}
+}
+
+// A session has a newest checkpoint while one of its own lives.
+func TestNewest(t *testing.T) {
+	k := newKept()
+	one, other := new(int), new(string)
+	k.add(one, "s", 1)
+	k.add(one, "s", 2)
+	k.add(other, "o", 3)
+	for _, want := range []string{"J2", "J1", ""} {
+		if got := k.Newest(one); got != want {
+			t.Errorf("the newest checkpoint is that of %q, want %q", got, want)
+		}
+		if want != "" {
+			k.states[want].killed = true
+		}
+	}
+}
+
+// What checkpoints hold is said once it is much.
+func TestHolds(t *testing.T) {
+	k := newKept()
+	for i, tt := range []struct {
+		memory int64
+		want   string
+	}{{0, ""}, {63 << 20, ""}, {1 << 20, "3 hold 64 MiB"}, {959 << 20, "4 hold 1023 MiB"}, {1230 << 20, "5 hold 2.2 GiB"}} {
+		k.add(nil, "s", i)
+		k.states[fmt.Sprintf("J%d", i)].memory = tt.memory
+		if got := k.Holds(); got != tt.want {
+			t.Errorf("%d checkpoints: %q, want %q", i+1, got, tt.want)
+		}
+	}
+	k = newKept()
+	k.add(nil, "s", 1)
+	k.states["J1"].memory = 100 << 20
+	if got := k.Holds(); got != "1 holds 100 MiB" {
+		t.Errorf("one checkpoint: %q", got)
 	}
 }

@@ -43,6 +43,16 @@ func New(ctx context.Context, shared Config, sc engine.Scope) *mcp.Server {
 	return newConn(shared, sc).server(ctx)
 }
 
+// restorable returns the job of the checkpoint that the session of a job can continue from, if the
+// variables were lost in that job and none were made since.
+func (c Config) restorable(record jobs.Record) string {
+	s, err := c.Backend.Session(record.Session)
+	if err != nil { // it was deleted
+		return ""
+	}
+	return s.Restorable(record.ID)
+}
+
 func newConn(shared Config, sc engine.Scope) *conn {
 	all := shared.Backend.Jobs()
 	if shared.Files == nil {
@@ -53,7 +63,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	}
 	return &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
-		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
 	}
 }
 

@@ -107,7 +107,7 @@ func TestToolRules(t *testing.T) {
 	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_files list_jobs list_sessions list_variables read_file search_job_output server_status wait_for_jobs" {
 		t.Errorf("read-only: %s", got)
 	}
-	if got := strings.Join(always, " "); got != "cancel_job check_job_status execute_command_async execute_python send_command_input send_python_input wait_for_jobs" {
+	if got := strings.Join(always, " "); got != "cancel_job check_job_status execute_command_async execute_python restart_python_worker send_command_input send_python_input wait_for_jobs" {
 		t.Errorf("always loaded: %s", got)
 	}
 	for _, name := range parameterNames(t) {

@@ -68,6 +68,9 @@ func (s *testSession) Restart(by jobs.By, reason string) (wait func(context.Cont
 	}, nil
 }
 
+// Restorable knows the checkpoint of one job.
+func (s *testSession) Restorable(string) string { return "J1" }
+
 // WithCheckpoint returns a runner that says so.
 func (s *testSession) WithCheckpoint(run jobs.Runner) jobs.Runner {
 	return keeping{run}

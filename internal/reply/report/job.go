@@ -15,9 +15,12 @@ import (
 
 // A Reporter describes jobs in replies and in documents.
 type Reporter struct {
-	Jobs     *jobs.Registry   // finds the job that a queued job waits for; nil: it is not named
-	NoImages bool             // replies have no blocks and count none
-	now      func() time.Time // if nil, time.Now
+	Jobs     *jobs.Registry // finds the job that a queued job waits for; nil: it is not named
+	NoImages bool           // replies have no blocks and count none
+	// Restorable returns the job of the checkpoint that the session of a job can continue from, if
+	// the variables were lost in that job and none were made since; nil: there are no checkpoints.
+	Restorable func(jobs.Record) string
+	now        func() time.Time // if nil, time.Now
 }
 
 func (rp *Reporter) time() time.Time {
@@ -106,7 +109,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	}
 	rest := &Reply{}
 	rest.Also(also)
-	writeNext(rest, record, in)
+	rp.writeNext(rest, record, in)
 	w.cleared = record.Cleared
 	w.screen = takeScreen(head, j, record, w)
 	w.search = &findings.Search{}
@@ -401,5 +404,5 @@ func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
 	rp.describe(r, record, live, in)
 	rp.progressLine(r, record, j.Log())
 	r.cursor(j.Log().Stat().End)
-	writeNext(r, record, in)
+	rp.writeNext(r, record, in)
 }

@@ -68,10 +68,27 @@ func TestHoldIsDescribed(t *testing.T) {
 		var r Reply
 		k := inputContext{hold: hold(live)}
 		new(Reporter).describe(&r, record, live, k)
-		writeNext(&r, record, k)
+		(&Reporter{}).writeNext(&r, record, k)
 		got := regexp.MustCompile(`(?m)^(Job ID|Status|Elapsed): .*\n`).ReplaceAllString(r.String(), "")
 		if got != tt.want {
 			t.Errorf("%q; want %q", got, tt.want)
+		}
+	}
+}
+
+// A reply about a job that has lost variables names the checkpoint that has them.
+func TestNextNamesACheckpoint(t *testing.T) {
+	for of, want := range map[string]string{"": "", "J1": "Next: restart_python_worker(checkpoint=\"J1\"), which continues with the variables after that job\n"} {
+		for _, state := range []jobs.State{jobs.Lost, jobs.Kept} {
+			var r Reply
+			rp := &Reporter{Restorable: func(jobs.Record) string { return of }}
+			rp.writeNext(&r, jobs.Record{Status: jobs.Failed, Receipt: jobs.Receipt{State: state}}, inputContext{})
+			if state == jobs.Kept {
+				want = ""
+			}
+			if got := r.String(); got != want {
+				t.Errorf("checkpoint %q, %s: %q; want %q", of, state, got, want)
+			}
 		}
 	}
 }

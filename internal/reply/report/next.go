@@ -14,17 +14,19 @@ import (
 // the start, so that a model can follow the line at once: they have anthropic/alwaysLoad, and
 // Claude Code 2.1.330 puts only such tools into the prompt.
 var NextTools = []string{
-	"cancel_job", "check_job_status", "execute_command_async", "execute_python",
+	"cancel_job", "check_job_status", "execute_command_async", "execute_python", "restart_python_worker",
 	"send_command_input", "send_python_input", "wait_for_jobs",
 }
 
 // Keys in nexts. pythonLine is for a question of Python that one line answers. untaken and reached
 // are for a stop that has not ended Python because the variables would be lost: before and after
-// the code has received its interrupt. The other keys are the kinds of questions at a terminal.
+// the code has received its interrupt. restorable is for variables that were lost while a checkpoint
+// lives. The other keys are the kinds of questions at a terminal.
 const (
 	pythonLine = "python"
 	untaken    = "untaken"
 	reached    = "reached"
+	restorable = "restorable"
 )
 
 var nexts = map[string]string{
@@ -33,18 +35,26 @@ var nexts = map[string]string{
 	"secret":   `send_command_input(text="…\n", secret=true) or cancel_job`,
 	"key":      "send_command_input(keys=[…] or text=…) or cancel_job",
 	untaken:    "wait_for_jobs; or cancel_job(force=true), which ends Python and loses %s and those of this job",
+	restorable: `restart_python_worker(checkpoint="%s"), which continues with the variables after that job`,
 	reached:    "wait_for_jobs; or cancel_job, which interrupts it again; or cancel_job(force=true), which ends Python and loses %s and those of this job",
 }
 
 // writeNext writes the Next line if the job waits for input, or for a choice between its end and
-// the variables. After an answer it does so only if the new question is of another kind.
-func writeNext(r *Reply, record jobs.Record, in inputContext) {
+// the variables, or has lost variables that a checkpoint has. After an answer it does so only if the
+// new question is of another kind.
+func (rp *Reporter) writeNext(r *Reply, record jobs.Record, in inputContext) {
 	if h := in.hold; h != nil {
 		key := untaken
 		if h.Reached {
 			key = reached
 		}
 		r.Line("Next", fmt.Sprintf(nexts[key], view.CountOf(h.Variables, "variable")))
+		return
+	}
+	if record.Receipt.State == jobs.Lost && rp.Restorable != nil {
+		if of := rp.Restorable(record); of != "" {
+			r.Line("Next", fmt.Sprintf(nexts[restorable], of))
+		}
 		return
 	}
 	q := record.Question
