@@ -94,6 +94,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"format":  choice("default text", func(a *Args) *string { return &a.Format }, "text", "json", "image"),
 		"pattern": text("such as df*", func(a *Args) *string { return &a.Pattern }, glob),
 
+		"execute_python.path":  text("starts in the session's cwd", func(a *Args) *string { return &a.Path }, notEmpty),
 		"get_variable.name":    text("an expression, such as df.head()", func(a *Args) *string { return &a.Name }, notEmpty),
 		"inspect_object.name":  text("such as np.array", func(a *Args) *string { return &a.Name }, notEmpty),
 		"set_variable.name":    text("", func(a *Args) *string { return &a.Name }, notEmpty),

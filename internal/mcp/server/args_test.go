@@ -230,6 +230,32 @@ func TestTooManyJobsNamesTheOldest(t *testing.T) {
 	}
 }
 
+// Input for a session goes to its job that waits, and to no other one.
+func TestInputForASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	c.call("execute_python", given{"code": `ask line "one? "`, "wait_seconds": 60})
+	two := field(c.call("execute_python", given{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
+	for want, args := range map[string]given{
+		"Job " + two + " is not one of session default; nothing was sent. Leave session out.": {"text": "x", "job_id": two, "session": "default"},
+		"No session bb. *": {"text": "x", "session": "bb"},
+	} {
+		if got := c.refused("send_python_input", args); !matches(want, got) {
+			t.Errorf("%v: %s; want %s", args, got, want)
+		}
+	}
+	got := c.call("send_python_input", given{"text": "b", "session": "b", "wait_seconds": 60})
+	if field(got, "Job ID") != two || field(got, "Status") != "completed" {
+		t.Errorf("the input was not for the job of the session:\n%s", got)
+	}
+	got = c.refused("send_python_input", given{"text": "b", "session": "b"})
+	if want := "No Python job of session b waits for input; nothing was sent or kept."; got != want {
+		t.Errorf("got %s; want %s", got, want)
+	}
+	c.call("send_python_input", given{"text": "a", "session": "default", "wait_seconds": 60})
+}
+
 func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,7 +264,7 @@ func TestInputWithoutAnIDIsForTheOneJobThatAsks(t *testing.T) {
 	c.call("execute_command_async", given{"command": `ask line "not python? "`, "wait_seconds": 60})
 	two := field(c.call("execute_python", given{"code": `ask line "two? "`, "session": "b", "wait_seconds": 60}), "Job ID")
 	got := c.refused("send_python_input", given{"text": "a"})
-	want := "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" +
+	want := "Several Python jobs wait for input; nothing was sent. Name one by job_id or session:\n" +
 		two + ` waiting_input, python b, *s: ask line "two? " (asks "two? ")` + "\n" +
 		one + ` waiting_input, python default, *s: ask line "one? " (asks "one? ")`
 	if !matches(want, got) {

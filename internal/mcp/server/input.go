@@ -35,23 +35,35 @@ func (c *call) asking() (*jobs.Job, error) {
 		if err == nil && j.Record().Kind != jobs.Python {
 			err = report.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Record().Kind)
 		}
+		if err == nil && c.args.Session != "" && c.session() != j.Record().Session {
+			err = report.Mistakef("Job %s is not one of session %s; nothing was sent. Leave session out.", j.ID(), c.args.Session)
+		}
 		return j, err
 	}
+	waiting := jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}
+	if c.args.Session != "" {
+		waiting.Session = c.session()
+		if _, err := c.Backend.Session(waiting.Session); c.absent(err) != nil {
+			return nil, err
+		}
+	}
 	var asking []jobs.Record
-	for _, record := range c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}) {
+	for _, record := range c.jobs.List(waiting) {
 		if record.Kind == jobs.Python {
 			asking = append(asking, record)
 		}
 	}
-	switch len(asking) {
-	case 0:
+	switch {
+	case len(asking) == 0 && waiting.Session != "":
+		return nil, report.Mistakef("No Python job of session %s waits for input; nothing was sent or kept.", waiting.Session)
+	case len(asking) == 0:
 		return nil, report.Mistakef("No Python job waits for input; nothing was sent or kept.")
-	case 1:
+	case len(asking) == 1:
 		return c.job(asking[0].ID)
 	}
 	text, shown := c.reporter.Lines(asking, c.replyChars()-headRoom)
 	c.notices.Shows(asking[:shown]...)
-	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id:\n" + strings.TrimSuffix(text, "\n")
+	text = "Several Python jobs wait for input; nothing was sent. Name one by job_id or session:\n" + strings.TrimSuffix(text, "\n")
 	if left := len(asking) - shown; left > 0 {
 		text += fmt.Sprintf("\n%d more: see list_jobs with status=waiting_input", left)
 	}

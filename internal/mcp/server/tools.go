@@ -217,8 +217,8 @@ func tools(of defaults) []*tool {
 		wait: shortly, hints: runs, call: (*call).sendCommandInput,
 	}, {
 		name: "send_python_input", toolset: core,
-		about:    "Answer the question of a Python job in waiting_input with one line.",
-		required: []string{"text"}, optional: []string{"job_id", "eof", "wait_seconds"},
+		about:    "Answer the question of a waiting Python job with one line.",
+		required: []string{"text"}, optional: []string{"job_id", "session", "eof", "wait_seconds"},
 		wait: shortly, hints: runs, call: (*call).sendPythonInput,
 	}, {
 		name: "server_status", toolset: core,
