@@ -56,7 +56,7 @@ func (p *Port) addDisplay(d Display, line func(n int) string) {
 		if !j.atLineStart() {
 			begin = "\n"
 		}
-		d.Line.From = j.log.Write(output.Display, []byte(begin+text)) + int64(len(begin))
+		d.Line.From = j.write(output.Display, []byte(begin+text)) + int64(len(begin))
 		d.Line.To = d.Line.From + int64(len(text))
 		j.settle()
 	}
@@ -71,6 +71,7 @@ func (p *Port) Clear(wait bool) {
 	defer j.displaying.Unlock()
 	j.settle()
 	j.clearing, j.clearAt = true, j.log.Stat().End
+	j.errors.Restart()
 	if !wait {
 		j.clearNow()
 	}

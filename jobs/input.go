@@ -155,6 +155,9 @@ func (j *Job) deliver(ctx context.Context, in Input) (Delivery, error) {
 	case takeInput == nil:
 		return Delivery{}, ErrNotReading
 	}
+	if in.Types() {
+		j.errors.Restart()
+	}
 	asked := Answer{At: j.log.Stat().End, Text: in.Text}
 	d, err := takeInput(ctx, in)
 	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/findings"
 )
 
 // A Job is one execution, as its clients see it.
@@ -16,6 +17,8 @@ type Job struct {
 	done       chan struct{} // closed when the status is final
 	shared     *shared
 	delivering chan struct{} // holds one token while input is being delivered
+
+	errors findings.Collector // gets what is written to the log
 
 	saving sync.Mutex // held over a snapshot and its Save: no older record replaces a newer one
 
@@ -60,6 +63,17 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Log returns the job's output.
 func (j *Job) Log() output.Reader { return j.log }
+
+// Errors has the first errors of the output, also of output that is gone. What follows an input or a
+// [Port.Clear] is a new part of it.
+func (j *Job) Errors() *findings.Collector { return &j.errors }
+
+// write appends to the output and returns the cursor of the first byte.
+func (j *Job) write(s output.Stream, b []byte) (at int64) {
+	at = j.log.Write(s, b)
+	j.errors.Write(s, b, at)
+	return at
+}
 
 // Record returns a snapshot of the job. It is taken before the state of the output, so that a final
 // status comes with all output.

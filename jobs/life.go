@@ -123,7 +123,7 @@ func (j *Job) atLimit() {
 // then: the result ends the log, and bytes written from now on are late output. It wakes no caller,
 // so that a caller that is woken by the end finds it saved.
 func (j *Job) end(out Outcome) {
-	j.log.Write(output.Result, []byte(out.Result))
+	j.write(output.Result, []byte(out.Result))
 	j.log.Finish()
 	j.conclude(out)
 	j.save()

@@ -39,7 +39,7 @@ func (p *Port) ID() string { return p.j.ID() }
 // Write appends to the job's output, and returns the cursor of the first byte. After the end of the
 // job it is late output, which Job.Changed announces.
 func (p *Port) Write(s output.Stream, b []byte) (at int64) {
-	at = p.j.log.Write(s, b)
+	at = p.j.write(s, b)
 	p.announceLate()
 	return at
 }

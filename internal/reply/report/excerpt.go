@@ -67,8 +67,6 @@ type excerpt struct {
 	from    int64          // the cursor asked for, or a later one up to which output was replaced
 	cleared output.Range   // the bytes that were asked for and have been replaced
 	next    int64          // the cursor to continue from
-
-	unsearched []output.Range // omitted bytes in which no errors were looked for
 }
 
 // shows reports whether the byte at a cursor is shown.
@@ -108,9 +106,9 @@ func newExcerpt(log output.Reader, final bool, w Window, room int) excerpt {
 		x.forward(log, stat, final, from, room, w.View == RawView)
 	} else {
 		if w.View == RawView {
-			w.search = nil
+			w.errors = nil
 		}
-		x.ends(log, stat, final, from, view.Budget{Head: (room + 1) / 2, Max: room, Raw: w.View == RawView}, newest, w.search)
+		x.ends(log, stat, final, from, view.Budget{Head: (room + 1) / 2, Max: room, Raw: w.View == RawView}, newest, w.errors)
 	}
 	x.countGone(stat)
 	return x
@@ -180,7 +178,7 @@ func (x *excerpt) forward(log output.Reader, stat output.Stat, final bool, from 
 }
 
 // ends takes the beginning and the end of the output from a cursor on, or only its newest.
-func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, budget view.Budget, newest bool, search *findings.Search) {
+func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int64, budget view.Budget, newest bool, errors *findings.Collector) {
 	front, back := int64(endBytes), int64(endBytes)
 	if newest {
 		budget.Head = 0
@@ -198,19 +196,30 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 	}
 	x.omit(page.From, page.To)
 	var found [sections]string
-	if room := budget.Max / errorsShare; budget.Head > 0 && page.Omitted() > 0 && room >= leastErrors {
-		all := search.In(log, from, x.next)
-		found, x.errors = all.In(output.Range{From: page.From, To: page.To}, room)
-		for _, r := range all.Unsearched {
-			if r.From, r.To = max(r.From, page.From), min(r.To, page.To); r.From < r.To {
-				x.unsearched = append(x.unsearched, r)
-			}
-		}
+	if room := budget.Max / errorsShare; errors != nil && budget.Head > 0 && page.Omitted() > 0 && room >= leastErrors {
+		found, x.errors = errorLines(errors.From(from), page, room)
 	}
 	lacks := lacking(log, page)
 	for i, s := range page.Sections {
 		x.text[i] = joined(s, budget.Head > 0 && lacks[i], fmt.Sprintf("cursor %d..%d", page.From, page.To), found[i])
 	}
+}
+
+// errorLines returns the lines of the errors that begin in what a page omits, by section, as many as
+// room has characters for. It also returns how many these are.
+func errorLines(list []findings.Finding, page view.Page, room int) (text [sections]string, n int) {
+	for _, each := range list {
+		if each.At < page.From || each.At >= page.To {
+			continue
+		}
+		line := fmt.Sprintf("[cursor %d] %s\n", each.At, each.Text)
+		if room -= chars(line); room < 0 {
+			break
+		}
+		text[each.Section] += line
+		n++
+	}
+	return text, n
 }
 
 // omit adds to the omitted bytes.

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
 )
 
 // The first error of each kind in the omitted middle stands between head and tail, with the cursor
@@ -74,36 +76,32 @@ func cursors(r *Reply) string {
 	return strings.TrimSuffix(list, ")")
 }
 
-func TestReplySaysWhatWasNotSearchedForErrors(t *testing.T) {
+// Of a long output the middle is read, too, and of what follows an input the first errors are shown
+// again.
+func TestFirstErrorsOfLongOutput(t *testing.T) {
 	racetest.Skip(t)
 	var rp Reporter
-	j := ended(t, script{write: func(p *jobs.Port) { out(p, strings.Repeat(strings.Repeat("fine\n", 1000), 2000)) }})
-	got := rp.Job(j, Window{MaxChars: 1000})
-	if want := "0 lines of what is omitted; not searched: 1,611,392 bytes (cursor 4194304..5805696)"; field(got, "First errors") != want {
-		t.Errorf("got %q, want %q", field(got, "First errors"), want)
+	const bad = "src/a.c:12:3: error: 'x' undeclared\n"
+	second := 0
+	asks, asked := make(chan struct{}), make(chan struct{})
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{write: func(p *jobs.Port) {
+		p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) { close(asked); return jobs.Delivery{}, nil })
+		fine := strings.Repeat(strings.Repeat("fine\n", 1000), 1500)
+		out(p, fine+bad+fine)
+		second = 2*len(fine) + len(bad)
+		close(asks)
+		<-asked
+		out(p, strings.Repeat("fine\n", 10_000)+bad+strings.Repeat("fine\n", 10_000))
+	}})
+	<-asks
+	if _, err := j.Send(t.Context(), jobs.Input{Text: "go\n"}); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// After ten errors no more are looked for. What was not searched is a part of what is omitted.
-func TestReplyNamesOnlyOmittedBytesAsNotSearched(t *testing.T) {
-	racetest.Skip(t)
-	var rp Reporter
-	const ten = "npm ERR! code 1\nTraceback (most recent call last):\nValueError: bad\npanic: x\nerror[E0425]: no x\nFAILED test_x.py::t - E\n" +
-		"make: *** [all] Error 2\nerror: failed to push\nERROR in ./src/x.ts\n./x.go:3:4: undefined: foo\n"
-	for after, notSearched := range map[int]bool{10: false, 20_000: true} {
-		j := ended(t, script{write: func(p *jobs.Port) {
-			flood(p, 20_000)
-			out(p, ten)
-			flood(p, after)
-		}})
-		got := rp.Job(j, Window{MaxChars: 16_000})
-		want := ""
-		if from := lengthOfFlood(20_000) + len(ten); notSearched {
-			_, to, _ := strings.Cut(cursors(got), "..")
-			want = fmt.Sprintf("(cursor %d..%s)", from, to)
-		}
-		if line := field(got, "First errors"); strings.Contains(line, "not searched") != notSearched || !strings.HasSuffix(line, want) {
-			t.Errorf("%q does not end with %q", line, want)
+	jobstest.End(t, j)
+	for _, from := range []int{0, second} {
+		got := rp.Job(j, Window{From: int64(from), MaxChars: 4000}).String()
+		if !strings.Contains(got, "\nFirst errors: 1 line of what is omitted\n") || strings.Count(got, bad) != 1 {
+			t.Errorf("from %d:\n%s", from, got)
 		}
 	}
 }

@@ -50,9 +50,9 @@ type Window struct {
 	// a program that waits for input and draws on all of its terminal.
 	View string
 
-	cleared int64            // the cursor up to which the job has replaced its output
-	screen  *screenShown     // the screen shown in place of output; nil if output is shown
-	search  *findings.Search // looks for errors in the omitted middle; nil if nothing does
+	cleared int64               // the cursor up to which the job has replaced its output
+	screen  *screenShown        // the screen shown in place of output; nil if output is shown
+	errors  *findings.Collector // has the errors of the omitted middle; nil: none are shown
 
 	facts    []fact
 	noImages bool
@@ -112,7 +112,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	rp.writeNext(rest, record, in)
 	w.cleared = record.Cleared
 	w.screen = takeScreen(head, j, record, w)
-	w.search = &findings.Search{}
+	w.errors = j.Errors()
 	room := max(1, w.MaxChars)
 	if w.MaxChars < smallReply {
 		r, pictures := withOutput(head, j, record, w, room, rest)
@@ -161,12 +161,8 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 	if len(x.omitted) > 0 {
 		r.Line("Omitted", Ranges(x.omitted))
 	}
-	if x.errors > 0 || len(x.unsearched) > 0 {
-		first := view.CountOf(int64(x.errors), "line") + " of what is omitted"
-		if len(x.unsearched) > 0 {
-			first += "; not searched: " + Ranges(x.unsearched)
-		}
-		r.Line("First errors", first)
+	if x.errors > 0 {
+		r.Line("First errors", view.CountOf(int64(x.errors), "line")+" of what is omitted")
 	}
 	if x.gone > 0 {
 		r.Line("Dropped", fmt.Sprintf("%s of these can't be read any more: %s", view.CountOf(x.gone, "byte"), Causes(x.loss)))

@@ -1,31 +1,34 @@
-// Package findings finds the first error of each kind in a part of a log: what a reader looks for
-// first in the middle of a long build that a reply leaves out.
+// Package findings finds the first error of each kind in the output of a job: what a reader looks
+// for first in the middle of a long build that a reply leaves out.
 //
-// [Search.In] searches the first and the last 4 MiB of the part, in the text view, and says what it
-// has not searched. How much that is depends on bytes and lines, never on time, so that the same
-// part has the same findings. A line is compared with the pattern of a kind only if it has one of
-// the kind's words, and a kind is looked for until it is found. The kinds are in kinds.go.
+// A [Collector] gets the output as it is written, so a reply never searches. It reads every byte
+// once, and keeps little: the lines that have not ended, and ten errors of each part. Lines with a
+// word of kinds.go are compared with the patterns there; a kind is looked for until it is found. A
+// comparison takes microseconds, so after 20,000 lines only one of each KiB is compared: a program
+// that prints such words all the time is not slowed down.
 package findings
 
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
-	"unicode/utf8"
+	"strings"
+	"sync"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/text/lines"
 	"asyncrepl/internal/text/view"
 )
 
-// Limits of a search, so that a reply about a log of any size takes a bounded time.
 const (
-	endBytes = 4 << 20 // bytes that are searched at each end
-	endLines = 5000    // lines with a word that are compared with patterns, at each end
-	most     = 10      // findings
-	keyBytes = 500     // bytes of a line that are compared with patterns
-	textMax  = 200     // characters of a line that are shown
+	most       = 10      // findings of a part
+	mostBefore = 50      // findings of earlier parts
+	lineBytes  = 1 << 10 // bytes before and after a word that belong to its line, with its colours
+	keyBytes   = 500     // bytes of the text of a line that are compared with patterns
+	textMax    = 200     // characters of a line that are shown
+
+	freeLines = 20_000  // lines that are compared, however many a KiB has
+	rareLines = 1 << 10 // of so many bytes one more line is compared
 )
 
 // A Finding is a line that looks like an error.
@@ -33,150 +36,123 @@ type Finding struct {
 	Section lines.Section
 	At      int64  // the cursor at which the line begins
 	Text    string // the line, cut to 200 characters
+
+	kind string
 }
 
-// Findings are the first lines of each kind, 10 at most. A kind that a part's beginning shows is
-// not found again in the rest.
-type Findings struct {
-	List       []Finding
-	Unsearched []output.Range
+// A Collector finds errors in output while it is written. The zero value is ready to use.
+//
+// A line ends at a newline or a carriage return, so that a bar before an error is not part of its
+// line. Its text is the text view of its own bytes: what a program draws over it later is not known.
+type Collector struct {
+	mu     sync.Mutex
+	open   [lines.Sections]openLine
+	before []Finding // of earlier parts
+	found  []Finding // of the part that is written now
+
+	read     int64 // bytes
+	compared int64 // lines with a word
 }
 
-// In returns the lines of the findings that begin in a range, as a reply shows them: by section, in
-// their order, as many as room has characters for. It also returns how many these are.
-func (f Findings) In(r output.Range, room int) (text [lines.Sections]string, n int) {
-	list := slices.SortedFunc(slices.Values(f.List), func(a, b Finding) int { return cmp.Compare(a.At, b.At) })
-	for _, each := range list {
-		line := fmt.Sprintf("[cursor %d] %s\n", each.At, each.Text)
-		if each.At < r.From || each.At >= r.To {
-			continue
+// An openLine is the beginning of a line that has not ended.
+type openLine struct {
+	text []byte // at most lineBytes
+	at   int64  // the cursor of its first byte
+}
+
+// Restart begins a new part of the output, of which the first errors are looked for again: what
+// follows an input, or replaces what was printed before. Of the earlier parts the first 50 errors are
+// kept.
+func (c *Collector) Restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.before = append(c.before, c.found[:min(len(c.found), mostBefore-len(c.before))]...)
+	c.found = nil
+}
+
+// From returns the first error of each kind from a cursor on, in the order of the output. Of a part
+// that began before the cursor, the kinds that were found before it are missing.
+func (c *Collector) From(cursor int64) (list []Finding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Concat(c.before, c.found)
+	for section, l := range c.open {
+		if len(c.found) < most && nextWord(l.text, 0) >= 0 {
+			all = c.appendError(all, lines.Section(section), l.text, l.at)
 		}
-		if room -= utf8.RuneCountInString(line); room < 0 {
-			break
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.At, b.At) })
+	for _, f := range all {
+		same := func(other Finding) bool { return other.kind == f.kind }
+		if f.At >= cursor && !slices.ContainsFunc(list, same) && len(list) < most {
+			list = append(list, f)
 		}
-		text[each.Section] += line
-		n++
 	}
-	return text, n
+	return list
 }
 
-// A Search keeps what it has found, for a caller that asks again. The zero value is ready to use.
-// Nil finds nothing.
-type Search struct {
-	done  bool
-	found Findings
-}
-
-// In returns the findings in a log from a cursor up to another one. Later calls return the same,
-// whatever their cursors are.
-func (s *Search) In(log output.Reader, from, to int64) Findings {
-	if s == nil {
-		return Findings{}
-	}
-	if !s.done {
-		s.done, s.found = true, search(log, from, to)
-	}
-	return s.found
-}
-
-func search(log output.Reader, from, to int64) Findings {
-	f := finder{log: log, kinds: kinds(), pairs: pairs(), known: make([]bool, len(kinds()))}
-	if to-from <= 2*endBytes {
-		f.read(from, to, 2*endLines)
-		return f.found
-	}
-	f.read(from, from+endBytes, endLines)
-	f.skip(from+endBytes, to-endBytes)
-	f.torn = true
-	f.read(to-endBytes, to, endLines)
-	return f.found
-}
-
-// A finder searches the ends of a part of a log.
-type finder struct {
-	log   output.Reader
-	found Findings
-	kinds []kind
-	pairs *wordPairs
-	known []bool // the kinds that were found
-	lines int    // how many more lines with a word can be compared with patterns
-	torn  bool   // the first line can be the rest of one
-	left  int64  // the cursor of the first line left out because there were enough; -1: none
-}
-
-// skip notes that the bytes between two cursors are not searched.
-func (f *finder) skip(from, to int64) {
-	if from < to {
-		f.found.Unsearched = append(f.found.Unsearched, output.Range{From: from, To: to})
-	}
-}
-
-// read searches the bytes between two cursors, and compares so many lines with patterns at most.
-func (f *finder) read(from, to int64, lineMax int) {
-	f.lines, f.left = lineMax, -1
-	s := lines.NewScanner(f.log, from, func(b lines.Block) { f.block(b, from) })
-	for !f.full() && s.Read(to) {
-	}
-	if f.full() {
-		left := s.Passed()
-		if f.left >= 0 {
-			left = min(left, f.left)
-		}
-		f.skip(left, to)
-		return
-	}
-	s.Finish()
-}
-
-// full reports whether enough lines were read, or found.
-func (f *finder) full() bool { return f.lines <= 0 || len(f.found.List) >= most }
-
-// block searches a block of a part that begins at a cursor.
-func (f *finder) block(b lines.Block, begin int64) {
-	for at := 0; at < len(b.Text); {
-		if f.full() {
-			if first := b.Cursor(at); f.left < 0 || first < f.left {
-				f.left = first
-			}
+// Write reads what was written to a stream at a cursor. It doesn't keep b.
+func (c *Collector) Write(s output.Stream, b []byte, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read += int64(len(b))
+	section := lines.SectionOf(s)
+	open := &c.open[section]
+	if len(open.text) > 0 {
+		n := lineEnd(b)
+		open.text = append(open.text, b[:n]...)
+		if n == len(b) && len(open.text) < lineBytes {
 			return
 		}
-		i := f.candidate(b.Text, at)
-		if i < 0 {
+		c.search(section, open.text, open.at)
+		open.text, b, at = open.text[:0], b[n:], at+int64(n)
+	}
+	// The rest of the line is not read twice: words in it wait for its end.
+	end := max(0, len(b)-lineBytes)
+	end += bytes.LastIndexAny(b[end:], "\r\n") + 1
+	c.search(section, b[:end], at)
+	open.text, open.at = append(open.text, b[end:]...), at+int64(end)
+}
+
+// lineEnd returns where the first line of b ends, but at most lineBytes.
+func lineEnd(b []byte) int {
+	b = b[:min(len(b), lineBytes)]
+	if i := bytes.IndexAny(b, "\r\n"); i >= 0 {
+		return i
+	}
+	return len(b)
+}
+
+// search adds the errors of some lines to the findings. The caller holds c.mu.
+func (c *Collector) search(section lines.Section, b []byte, at int64) {
+	for i := 0; len(c.found) < most && c.compared < freeLines+c.read/rareLines; {
+		if i = nextWord(b, i); i < 0 {
 			return
 		}
-		start, end, next := b.Bounds(i)
-		if cut := start == 0 && b.Begun || f.torn && b.Cursor(start) == begin; !cut {
-			f.lines--
-			f.line(b, start, end)
+		c.compared++
+		begin := max(0, i-lineBytes)
+		if n := bytes.LastIndexAny(b[begin:i], "\r\n"); n >= 0 || begin == 0 {
+			begin += n + 1
+		} else {
+			begin += view.Begin(b[begin:], 0)
 		}
-		at = next
+		i += lineEnd(b[i:])
+		c.found = c.appendError(c.found, section, b[begin:i], at+int64(begin))
 	}
 }
 
-// candidate returns where the next word of a kind that is looked for begins, or -1. It reads two of
-// three bytes: wherever a word begins, one of the pairs is among its first three.
-func (f *finder) candidate(text []byte, at int) int {
-	pairs := f.pairs
-	for p := at; p+1 < len(text); p += 3 {
-		for _, w := range pairs.lists[pairs.index[int(text[p])<<8|int(text[p+1])]] {
-			if q := p - w.offset; q >= at && !f.known[w.kind] && bytes.HasPrefix(text[q:], w.text) {
-				return q
-			}
+// appendError appends a line to a list if it is an error of a kind that was not found yet. The
+// caller holds c.mu.
+func (c *Collector) appendError(list []Finding, section lines.Section, line []byte, at int64) []Finding {
+	text := strings.TrimRight(view.Text(line), "\n")
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	key := text[:min(len(text), keyBytes)]
+	key = key[len(prefix().FindString(key)):]
+	for _, k := range kinds() {
+		known := func(f Finding) bool { return f.kind == k.name }
+		if k.matches(key) && !slices.ContainsFunc(c.found, known) {
+			return append(list, Finding{section, at, view.Line(text, textMax), k.name})
 		}
 	}
-	return -1
-}
-
-// line adds a line of a block to the findings if it is the first of a kind.
-func (f *finder) line(b lines.Block, start, end int) {
-	text := b.Text[start:min(end, start+keyBytes)]
-	key := text[len(prefix().Find(text)):]
-	for i := range f.kinds {
-		if f.known[i] || !f.kinds[i].matches(key) {
-			continue
-		}
-		f.known[i] = true
-		f.found.List = append(f.found.List, Finding{b.Section, b.Cursor(start), view.Line(string(text), textMax)})
-		return
-	}
+	return list
 }

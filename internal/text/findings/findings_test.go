@@ -2,31 +2,25 @@ package findings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/internal/text/lines"
 )
 
-// found returns the findings of a log of these pieces.
-func found(t testing.TB, pieces ...string) Findings {
-	t.Helper()
-	log := newLog(t)
+// found returns the findings of output of these pieces.
+func found(pieces ...string) []Finding {
+	var c Collector
+	at := 0
 	for _, text := range pieces {
-		log.Write(output.TTY, []byte(text))
+		c.Write(output.TTY, []byte(text), int64(at))
+		at += len(text)
 	}
-	var s Search
-	return s.In(log, 0, log.Stat().End)
-}
-
-func newLog(t testing.TB) output.Log {
-	t.Helper()
-	dir := t.TempDir()
-	log := output.NewStore(output.Config{Cap: 64 << 20, Dir: func() (string, error) { return dir, nil }}).NewLog("x")
-	t.Cleanup(log.Discard)
-	return log
+	return c.From(0)
 }
 
 func TestErrorsOfPrograms(t *testing.T) {
@@ -74,18 +68,13 @@ func TestErrorsOfPrograms(t *testing.T) {
 		{"shell", "cat: /x: No such file or directory"},
 		{"shell", "bash: line 3: ./x: Permission denied"},
 	} {
-		got := found(t, "begin\n", tt.line+"\n", "end\n").List
+		got := found("begin\n", tt.line+"\n", "end\n")
 		if len(got) != 1 || got[0].Text != strings.ReplaceAll(tt.line, "\t", `\t`) || got[0].At != 6 || got[0].Section != lines.Stdout {
 			t.Errorf("%q: %+v", tt.line, got)
 			continue
 		}
-		for _, k := range kinds() {
-			if k.matches([]byte(tt.line)) {
-				if k.name != tt.kind {
-					t.Errorf("%q is of kind %s, want %s", tt.line, k.name, tt.kind)
-				}
-				break
-			}
+		if got[0].kind != tt.kind {
+			t.Errorf("%q is of kind %s, want %s", tt.line, got[0].kind, tt.kind)
 		}
 	}
 }
@@ -159,92 +148,146 @@ web-1  | GET /error 200
 2026-05-01T12:00:00Z ok  	example.com/errors	0.012s
 #9 1.0 gcc -Werror -c error.c
 `, "\n") {
-		if got := found(t, line+"\n").List; len(got) > 0 {
+		if got := found(line + "\n"); len(got) > 0 {
 			t.Errorf("%q is taken for an error: %+v", line, got)
 		}
 	}
 }
 
-// The first of each kind is found, with its place, also if it is coloured, or on another stream.
+// The first of each kind is found, with its place, also if it is coloured, on another stream, or drawn
+// over a bar.
 func TestFirstOfEachKind(t *testing.T) {
-	log := newLog(t)
-	log.Write(output.Stdout, []byte("a.c:1:1: error: first\nfine\n\x1b[1ma.c:2:1: \x1b[31merror: \x1b[0msecond\n"))
-	log.Write(output.Stderr, []byte("\x1b[31mpanic: \x1b[0mat the\tdisco\n"))
-	var s Search
-	got := s.In(log, 0, log.Stat().End)
-	want := []Finding{{lines.Stdout, 0, "a.c:1:1: error: first"}, {lines.Stderr, log.Stat().End - 30, `panic: at the\tdisco`}}
-	if len(got.List) != 2 || got.List[0] != want[0] || got.List[1].Text != want[1].Text || got.List[1].Section != lines.Stderr {
-		t.Errorf("got %+v, want %+v", got.List, want)
+	var c Collector
+	at := int64(0)
+	write := func(s output.Stream, text string) (from int64) {
+		c.Write(s, []byte(text), at)
+		at += int64(len(text))
+		return at - int64(len(text))
 	}
-	if again := s.In(log, 10, 20); len(again.List) != 2 {
-		t.Errorf("again: %+v", again)
+	write(output.Stdout, "a.c:1:1: error: first\nfine\n\x1b[1ma.c:2:1: \x1b[31merror: \x1b[0msecond\n")
+	first := write(output.Stderr, "\x1b[31mpanic: \x1b[0mat the\tdisco\n")
+	bar := write(output.Stdout, "10 %\r20 %\rnpm error code 1\r\n")
+	write(output.Stdout, "ValueError")
+	write(output.Stderr, "fine\n")
+	want := []Finding{
+		{lines.Stdout, 0, "a.c:1:1: error: first", "compiler"},
+		{lines.Stderr, first, `panic: at the\tdisco`, "panic"},
+		{lines.Stdout, bar + 10, "npm error code 1", "npm"},
+		{lines.Stdout, bar + 28, "ValueError", "exception"}, // a line that has not ended
+	}
+	if got := c.From(0); !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	write(output.Stdout, ": bad\n")
+	want[3].Text = "ValueError: bad"
+	if got := c.From(1); !slices.Equal(got, want[1:]) {
+		t.Errorf("from 1: got %+v\nwant %+v", got, want[1:])
 	}
 }
 
-// Only the ends of a long part are searched, up to a bound that depends on bytes and lines, and the
-// rest is named.
-func TestSearchIsBounded(t *testing.T) {
+// After an input the first errors are looked for again.
+func TestRestart(t *testing.T) {
+	var c Collector
+	text := "panic: 1\npanic: 2\n"
+	c.Write(output.TTY, []byte(text), 0)
+	for i := range 2 * mostBefore {
+		c.Restart()
+		c.Write(output.TTY, []byte(text), int64(len(text)*(i+1)))
+	}
+	end := int64(2 * mostBefore * len(text))
+	for from, want := range map[int64]int64{0: 0, int64(len(text)): int64(len(text)), end: end} {
+		if got := c.From(from); len(got) != 1 || got[0].At != want || got[0].Text != "panic: 1" {
+			t.Errorf("from %d: %+v", from, got)
+		}
+	}
+	if got := c.From(end + 1); len(got) > 0 || len(c.before) != mostBefore {
+		t.Errorf("%+v, and %d kept", got, len(c.before))
+	}
+}
+
+// It makes no difference how the output is cut into pieces.
+func TestPieces(t *testing.T) {
+	for _, f := range floods(t) {
+		text, _, _ := f.text(30, "\r\n")
+		want := found(text)
+		if len(want) == 0 {
+			t.Errorf("%s: none", f.name)
+		}
+		for _, size := range []int{1, 2, 3, 7, 100, 4095} {
+			var pieces []string
+			for piece := range slices.Chunk([]byte(text), size) {
+				pieces = append(pieces, string(piece))
+			}
+			if got := found(pieces...); !slices.Equal(got, want) {
+				t.Errorf("%s in pieces of %d: %+v\nwant %+v", f.name, size, got, want)
+			}
+		}
+	}
+}
+
+// All of a long output is read, and its memory is bounded: lines without an end are not kept.
+func TestLongOutput(t *testing.T) {
 	racetest.Skip(t)
-	plain := strings.Repeat("fine\n", endBytes/5)
-	third := plain[:len(plain)/3/5*5]
-	bad := func(n int) string { return fmt.Sprintf("FAILED tests/test_%d.py::test_x\npanic: %d\n", n, n) }
-	got := found(t, third, "npm ERR! code 1\n", plain, plain, "FAIL\tx\n", plain, plain, "panic: 2\n", third)
-	if len(got.List) != 2 || got.List[0].Text != "npm ERR! code 1" || got.List[1].Text != "panic: 2" {
-		t.Errorf("found %+v", got.List)
+	var c Collector
+	at := int64(0)
+	write := func(text string, times int) {
+		for range times {
+			c.Write(output.TTY, []byte(text), at)
+			at += int64(len(text))
+		}
 	}
-	end := int64(2*len(third) + 4*len(plain) + len("npm ERR! code 1\nFAIL\tx\npanic: 2\n"))
-	if len(got.Unsearched) != 1 || got.Unsearched[0] != (output.Range{From: endBytes, To: end - endBytes}) {
-		t.Errorf("not searched: %v of %d", got.Unsearched, end)
+	write(strings.Repeat("0 errors\n", 7000), 200)
+	write("done, error: none\n", 2*freeLines)
+	if c.compared > freeLines+at/rareLines {
+		t.Errorf("of %d bytes %d lines are compared", at, c.compared)
 	}
-	got = found(t, plain, bad(1), third)
-	if len(got.List) != 2 || len(got.Unsearched) != 0 {
-		t.Errorf("all of it is searched: %+v", got)
+	write(strings.Repeat("fine\n", 7000), 200)
+	first := at
+	write("FAIL\tx\n", 1)
+	write(strings.Repeat("no end ", 9000), 200)
+	if n := cap(c.open[lines.Stdout].text); n > 4*lineBytes {
+		t.Errorf("it keeps %d bytes", n)
 	}
-	var kinds strings.Builder // more than are looked for
-	for _, line := range []string{"npm ERR! code 1", "Traceback (most recent call last):", "ValueError: bad", "panic: x", "error[E0425]: no x", "FAILED test_x.py::t - E",
-		"make: *** [all] Error 2", "error: failed to push", "ERROR in ./src/x.ts", "./x.go:3:4: undefined: foo"} {
-		kinds.WriteString(line + "\n")
+	write("\nFAIL\ty\npanic: 2\n", 1)
+	got := c.From(0)
+	if len(got) != 2 || got[0].At != first || got[1].Text != "panic: 2" {
+		t.Errorf("found %+v", got)
 	}
-	got = found(t, third, kinds.String(), third)
-	from := int64(len(third) + kinds.Len())
-	if want := (output.Range{From: from, To: from + int64(len(third))}); len(got.List) != most || len(got.Unsearched) != 1 || got.Unsearched[0] != want {
-		t.Errorf("after %d findings, not searched: %v, not %v", len(got.List), got.Unsearched, want)
+	for i := range 30 {
+		write(fmt.Sprintf("npm error %d\nTraceback (most recent call last):\nValueError: bad\npanic: x\nerror[E0425]: no x\nFAILED test_x.py::t - E\n"+
+			"make: *** [all] Error 2\nerror: failed to push\nERROR in ./src/x.ts\n./x.go:3:4: undefined: foo\nfatal: x\n##[error]x\n", i), 1)
 	}
-	near := strings.Repeat("0 errors\n", 2*endLines)
-	got = found(t, near, plain[:600_000], bad(3))
-	if len(got.List) != 0 || len(got.Unsearched) != 1 {
-		t.Errorf("after %d lines with a literal: %+v", 2*endLines, got)
+	if got := c.From(0); len(got) != most {
+		t.Errorf("%d findings", len(got))
 	}
 }
 
-// The middle of a reply about 8 MiB: a log without errors, one whose every line has a literal, and
-// one with colours. The floor reads the lines of the same log, and looks at none.
-func BenchmarkSearch(b *testing.B) {
+// The output of a job passes a collector. The floor is a copy of it, as the log makes one.
+func BenchmarkWrite(b *testing.B) {
 	for name, line := range map[string]string{
+		"seq":      "1234567\n",
 		"plain":    "2026-11-21 10:12:13 INFO worker 3 got /a/1/2 in 12 ms and is at rest\n",
-		"literals": "2026-11-21 10:12:13 INFO worker 3 got 0 errors and no Exception: fine\n",
+		"words":    "2026-11-21 10:12:13 INFO worker 3 got 0 errors and no Exception: fine\n",
 		"coloured": "\x1b[32m2026-11-21 10:12:13\x1b[0m \x1b[1mINFO\x1b[0m worker 3 got /a/1/2 in 12 ms\n",
 	} {
-		log := newLog(b)
-		log.Write(output.TTY, []byte(strings.Repeat(line, 2*endBytes/len(line))))
-		end := log.Stat().End
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(2 * endBytes)
-			b.ReportAllocs()
-			for b.Loop() {
-				if got := search(log, 0, end); len(got.List) > 0 {
-					b.Fatal(got)
+		for _, size := range []int{4 << 10, 64 << 10} {
+			chunk := []byte(strings.Repeat(line, 1+size/len(line))[:size])
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				var c Collector
+				into := make([]byte, size)
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				var ours, floor time.Duration
+				for b.Loop() {
+					begin := time.Now()
+					c.Write(output.TTY, chunk, 0)
+					middle := time.Now()
+					copy(into, chunk)
+					ours += middle.Sub(begin)
+					floor += time.Since(middle)
 				}
-			}
-		})
-		b.Run(name+"/floor", func(b *testing.B) {
-			b.SetBytes(2 * endBytes)
-			for b.Loop() {
-				s := lines.NewScanner(log, 0, func(lines.Block) {})
-				for s.Read(end) {
-				}
-				s.Finish()
-			}
-		})
+				b.ReportMetric(float64(ours)/float64(floor), "x-copy")
+			})
+		}
 	}
 }

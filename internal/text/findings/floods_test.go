@@ -77,7 +77,7 @@ func TestFloods(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			text, begin, end := f.text(300, "\n")
 			var got []string
-			for _, each := range found(t, text).List {
+			for _, each := range found(text) {
 				got = append(got, each.Text)
 				if each.At < begin || each.At >= end {
 					t.Errorf("%q is no error", each.Text)

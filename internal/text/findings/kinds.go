@@ -1,8 +1,9 @@
 package findings
 
 import (
-	"bytes"
+	"encoding/binary"
 	"regexp"
+	"strings"
 	"sync"
 
 	"asyncrepl/internal/text/pattern"
@@ -11,40 +12,37 @@ import (
 // A kind of error.
 type kind struct {
 	name    string
-	words   [][]byte              // each line has one of them; no word is shorter than four bytes
+	words   []string              // each line has one of them
 	pattern func() *regexp.Regexp // compiled when a line has a word
 }
 
 // newKind returns a kind. words are separated by bars.
 func newKind(name, words, expr string) kind {
-	return kind{name: name, words: bytes.Split([]byte(words), []byte("|")), pattern: pattern.Lazy(expr)}
+	return kind{name: name, words: strings.Split(words, "|"), pattern: pattern.Lazy(expr)}
 }
 
 // kinds returns the kinds, in the order in which a line is compared with them. A line is of the
 // first one that it matches and that was not found yet. The first search makes the kinds: most
 // servers start and end without one.
-//
-// A word stands in a line without colours between its bytes: "npm error" would not be found, because
-// npm writes its name in one colour and "error" in another one.
 var kinds = sync.OnceValue(func() []kind {
 	return []kind{
-		newKind("compiler", "rror|ERROR|e: file:", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
+		newKind("compiler", "error: |error[|error |ERROR] |e: file:|Error: ", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
 			`(?:\S.*\(\d+,\d+\): |MSBUILD : )?error [A-Z]+\d+: |\s+\d+:\d+ +error +\S|e: file:\S+:\d+:\d+ |(?:PHP )?(?:Fatal|Parse) error: +\S|! .*Error: |\[ERROR\] \S+:\[\d+,\d+\] )`),
 		newKind("go", ".go:", `^\S+\.go:\d+:\d+: \D`),
 		newKind("linker", "undefined reference", `: undefined reference to `),
 		newKind("traceback", "Traceback", `^\s*(?:[|+] +)?Traceback \(most recent call last\):`),
-		newKind("exception", "rror|xception", `^(?:Uncaught |Unhandled |Caused by: |E +|Exception in thread "[^"]*" )?(?:[A-Za-z_$][\w$]*\.)*[A-Z][A-Za-z]*(?:Error|Exception)(?:: \S| \[|$)|`+
+		newKind("exception", "Error|Exception|** (", `^(?:Uncaught |Unhandled |Caused by: |E +|Exception in thread "[^"]*" )?(?:[A-Za-z_$][\w$]*\.)*[A-Z][A-Za-z]*(?:Error|Exception)(?:: \S| \[|$)|`+
 			`^\s+[A-Z][A-Za-z]*(?:Error|Exception)(?:: \S| \[)|^\S+\.py:\d+: [A-Z]\w*(?:Error|Exception)$|^\*\* \([\w.]+\) |^ +Failure/Error: \S`),
 		newKind("pytest", "FAILED|ERROR", `^(?:FAILED|ERROR) \S+(?:::|\.py)|^\S+::\S+ (?:FAILED|ERROR)\b`),
-		newKind("test", "FAIL|not ok |ailed|✖ ", `^\s*--- FAIL: |^FAIL[:\t] ?\S|^not ok \d|^ FAIL  ?\S|^FAIL \S+[./]|^test .* \.\.\. FAILED|`+
-			`^\[  FAILED  \] \w|\*\*\*Failed |^  Failed \S.* \[|\S \(FAILED - \d+\)$|\S > .* FAILED$|^Test Case .* failed \(|^//\S+ +FAILED |^# +Failed test |^✖ \S`),
+		newKind("test", "FAIL|not ok |Failed |failed (", `^\s*--- FAIL: |^FAIL[:\t] ?\S|^not ok \d|^ FAIL  ?\S|^FAIL \S+[./]|^test .* \.\.\. FAILED|`+
+			`^\[  FAILED  \] \w|\*\*\*Failed |^  Failed \S.* \[|\S \(FAILED - \d+\)$|\S > .* FAILED$|^Test Case .* failed \(|^//\S+ +FAILED |^# +Failed test `),
 		newKind("panic", "panic|fatal error: ", `^panic: |^fatal error: |^thread '[^']*'.* panicked at|[Kk]ernel panic`),
-		newKind("npm", "ERR!|rror|ERR_PNPM|ELIFECYCLE", `^npm (?:ERR!|error) \S|^\s*(?:ERR_PNPM_\w+|ELIFECYCLE) |^error Command failed`),
+		newKind("npm", "npm ERR!|npm error|ERR_PNPM|ELIFECYCLE|error Command", `^npm (?:ERR!|error) \S|^\s*(?:ERR_PNPM_\w+|ELIFECYCLE) |^error Command failed`),
 		newKind("make", "*** |FAILED: ", `^\S*make(?:\[\d+\])?: \*\*\* |^\S+:\d+: \*\*\* |^FAILED: [A-Za-z./]`),
-		newKind("build", "rror|FAILED|FAILURE", `^CMake Error|^Module not found: Error: |^error during build|^FAILURE: \S|^> Task \S+ FAILED|^\*\* [A-Z]+ FAILED|^The following tests FAILED`),
+		newKind("build", "CMake Error|Module not found|error during|FAILED|FAILURE", `^CMake Error|^Module not found: Error: |^error during build|^FAILURE: \S|^> Task \S+ FAILED|^\*\* [A-Z]+ FAILED|^The following tests FAILED`),
 		newKind("crash", "Segmentation fault|core dumped|AddressSanitizer", `Segmentation fault|\(core dumped\)|ERROR: AddressSanitizer`),
 		newKind("fatal", "atal: |FATAL|CRITICAL|failed: [", `^(?:\S+: )?fatal: \S|^failed: \[|(?:^|[\s\[|])(?:FATAL|CRITICAL)(?:[\s\]|]|: \S)`),
-		newKind("log", "ERROR|rror|atal", `(?:^|[\s\[|])ERROR(?:[\s\]|]|: )(?:\d+ --- )?[^\d=]*[A-Za-z]|^\[error\] \S|\blevel=(?i:error|fatal)\s|"(?:level|severity)": ?"(?i:error|fatal)"`),
+		newKind("log", "ERROR|[error]|level|severity", `(?:^|[\s\[|])ERROR(?:[\s\]|]|: )(?:\d+ --- )?[^\d=]*[A-Za-z]|^\[error\] \S|\blevel=(?i:error|fatal)\s|"(?:level|severity)": ?"(?i:error|fatal)"`),
 		newKind("check", "##[error]|::error", `^##\[error\]\S|^::error\b`),
 		newKind("error", "rror: |rror in |rror from |rror response |E: Unable|E: Failed|E: Could", `^\s*(?:[\w./-]+: )?(?:[Ee]rror|[Ii]nternal error): [^\d\s]|^Error (?:in|from|response) .*: |^E: `),
 		newKind("shell", "mmand not found|such file or dir|mission denied", `^\S+: .*(?:[Cc]ommand not found|[Nn]o such file or directory|[Pp]ermission denied)$`),
@@ -56,43 +54,90 @@ var kinds = sync.OnceValue(func() []kind {
 // compose) or a frame (terraform, yarn).
 var prefix = pattern.Lazy(`^(?:(?:[^\t]+\t[^\t]+\t)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* +)?(?:#\d+ (?:\d+\.\d+ )?|[\w.-]+ +\| |(?:➤ \w+: )?│ )?`)
 
-// A wordPair says that a word has two bytes at an offset.
-type wordPair struct {
-	text   []byte
-	kind   int
+// words are the parts of lines that are worth comparing with the patterns: each line of a kind has one.
+// None is shorter than five bytes, and none has a place where a program changes its colours: npm
+// writes its name in one and "error" in another.
+var words = strings.Split("error|Error|ERROR|xception|ERR! |ERR_PNPM|FAILE|FAIL |FAIL:|FAIL\t|FAILU|Failed|failed|Traceback|panic|fatal|Fatal|FATAL|CRITICAL|"+
+	".go:1|.go:2|.go:3|.go:4|.go:5|.go:6|.go:7|.go:8|.go:9|undefined reference|*** [|*** N|*** m|not ok |Segmentation fault|core dumped|"+
+	"e: file:|ELIFECYCLE|E: Unable|E: Failed|E: Could|mmand not found|such file or dir|mission denied", "|")
+
+// A wordTable finds words by three bytes of them. hashes says which of lists is for the hash of three
+// bytes; the first list is empty.
+type wordTable struct {
+	hashes [1 << hashBits]uint8
+	lists  [][]wordPart
+}
+
+// A wordPart is a word and the offset of three bytes of it.
+type wordPart struct {
+	word   string
 	offset int
 }
 
-// wordPairs are the first three pairs of bytes of each word, by the pair. index says which list is
-// for a pair; the first list is empty.
-type wordPairs struct {
-	index [1 << 16]uint8
-	lists [][]wordPair
-}
+const hashBits = 14
 
-// pairs returns the pairs of the words of all kinds.
-var pairs = sync.OnceValue(func() *wordPairs {
-	all := &wordPairs{lists: make([][]wordPair, 1)}
-	for i, k := range kinds() {
-		for _, word := range k.words {
-			for offset := range 3 {
-				list := &all.index[int(word[offset])<<8|int(word[offset+1])]
-				if *list == 0 {
-					*list = uint8(len(all.lists))
-					all.lists = append(all.lists, nil)
-				}
-				all.lists[*list] = append(all.lists[*list], wordPair{word, i, offset})
+// hash returns a hash of the first three of four bytes, which are in the order of little endian.
+func hash(four uint32) uint32 { return four << 8 * 0x9e3779b1 >> (32 - hashBits) }
+
+// table returns the table of the words. It has the first three offsets of each.
+var table = sync.OnceValue(func() *wordTable {
+	t := &wordTable{lists: make([][]wordPart, 1)}
+	for _, word := range words {
+		for offset := range 3 {
+			list := &t.hashes[hash(uint32(word[offset])|uint32(word[offset+1])<<8|uint32(word[offset+2])<<16)]
+			if *list == 0 {
+				*list = uint8(len(t.lists))
+				t.lists = append(t.lists, nil)
 			}
+			t.lists[*list] = append(t.lists[*list], wordPart{word, offset})
 		}
 	}
-	return all
+	return t
 })
 
+// nextWord returns where the next word in b from an offset on ends, or -1. It looks up the three bytes
+// at every third offset: one of the first three offsets of a word is among them.
+func nextWord(b []byte, from int) int {
+	t := table()
+	for p := from; p+3 <= len(b); {
+		if p+10 <= len(b) { // three offsets at a time
+			x := binary.LittleEndian.Uint64(b[p:])
+			if t.hashes[hash(uint32(x))]|t.hashes[hash(uint32(x>>24))]|t.hashes[hash(binary.LittleEndian.Uint32(b[p+6:]))] == 0 {
+				p += 9
+				continue
+			}
+		}
+		three := uint32(b[p]) | uint32(b[p+1])<<8 | uint32(b[p+2])<<16
+		for _, w := range t.lists[t.hashes[hash(three)]] {
+			begin := p - w.offset
+			if end := begin + len(w.word); begin >= from && end <= len(b) && string(b[begin:end]) == w.word && !partOfName(w.word, b[end:]) {
+				return end
+			}
+		}
+		p += 3
+	}
+	return -1
+}
+
+// partOfName reports whether "error" or "exception" is only a part of a longer name or of the name of a
+// file, or has a value, by what follows it: errors, error.go, error_test, error-stack, error=nil.
+func partOfName(word string, rest []byte) bool {
+	if len(rest) == 0 || !strings.HasSuffix(word, "rror") && word != "xception" {
+		return false
+	}
+	switch c := rest[0]; c {
+	case '.', '_', '-', '=', '(', '/', ',':
+		return true
+	default:
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+	}
+}
+
 // matches reports whether a line is of the kind.
-func (k *kind) matches(line []byte) bool {
+func (k *kind) matches(line string) bool {
 	for _, word := range k.words {
-		if bytes.Contains(line, word) {
-			return k.pattern().Match(line)
+		if strings.Contains(line, word) {
+			return k.pattern().MatchString(line)
 		}
 	}
 	return false
