@@ -42,8 +42,8 @@ type Command struct {
 	Env   []string // KEY=value, the full environment
 	TTY   bool     // it runs on a terminal; false: on pipes, with stdout and stderr apart
 
-	report *os.File // the shell of a session reports to it, as reportFD; nil: it does not
-	pace   tty.Pace // the pace at which the keys of clients are typed; zero: tty.UsualPace
+	files []*os.File // the shell of a session gets them as reportFD and, if any, localFD
+	pace  tty.Pace   // the pace at which the keys of clients are typed; zero: tty.UsualPace
 }
 
 // Run starts the command, follows it to its end and reports how it ended.
@@ -87,18 +87,16 @@ func (c *Command) start(p *jobs.Port) (*run, error) {
 	r := &run{port: p, dir: c.Dir, watch: runner.Begin()}
 	spec := process.Spec{Env: c.Env, Dir: c.Dir, Mark: p.ID(), Files: make([]*os.File, 3)}
 	r.shell, _, _ = scriptOf(c.Argv)
-	if c.report != nil {
-		spec.Files = append(spec.Files, c.report)
-	}
+	spec.Files = append(spec.Files, c.files...)
 	var line string
 	argv := c.Argv
-	if c.TTY && c.report == nil {
+	if c.TTY && len(c.files) == 0 { // a session's script lingers itself
 		argv = lingering(argv)
 	}
 	if spec.Argv, line = splitLongLine(argv, len(spec.Files)); line != "" {
 		f, err := textFile(line)
 		if err != nil {
-			return nil, runner.Scarce(err)
+			return nil, runner.Scarce(fmt.Errorf("keeping a long command line: %w", err))
 		}
 		defer f.Close()
 		spec.Files = append(spec.Files, f)

@@ -6,7 +6,8 @@
 // late output is kept; the job's cancel ends them, or else the end of the server.
 //
 // A [Session] runs command lines one at a time and carries directory, exported variables, umask and
-// options from one to the next. The shell of each reports them over a descriptor when it ends.
+// options from one to the next, and in bash functions, aliases and the other variables. The shell of
+// each reports them over a descriptor when it ends.
 //
 // That a command waits for input is concluded from the kernel's evidence alone (see
 // internal/terminal/waiting), never from its output.

@@ -54,11 +54,11 @@ func splitLongLine(argv []string, fd int) (short []string, line string) {
 func textFile(text string) (*os.File, error) {
 	f, err := unnamedFile()
 	if err != nil {
-		return nil, fmt.Errorf("keeping a long command line: %w", err)
+		return nil, err
 	}
 	if _, err := f.WriteString(text); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("keeping a long command line: %w", err)
+		return nil, err
 	}
 	f.Seek(0, 0) // Darwin's /dev/fd gives the same open file
 	return f, nil

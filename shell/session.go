@@ -1,11 +1,10 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +17,8 @@ import (
 
 // A Session runs command lines one at a time, in the order of their jobs. Each begins with the
 // directory, the exported variables, the umask and the options with which the shell of the last one
-// ended. A command that was killed, or whose shell did not say how it ended, changes nothing of
-// this.
+// ended, and in bash with its functions, aliases and other variables. A command that was killed, or
+// whose shell did not say how it ended, changes nothing of this.
 type Session struct {
 	name string
 
@@ -100,18 +99,17 @@ func (t *turn) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	case <-ctx.Done():
 		return runner.NotRun(ctx)
 	}
-	report, err := unnamedFile()
+	t.session.mu.Lock()
+	before := t.session.state
+	t.session.mu.Unlock()
+	c, err := t.command(before)
+	defer closeAll(c.files)
 	if err != nil {
 		err = runner.Scarce(fmt.Errorf("carrying the state of shell session %s: %w", t.session.name, err))
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error(), By: jobs.Program}}
 	}
-	defer report.Close()
-	t.session.mu.Lock()
-	before := t.session.state
-	t.session.mu.Unlock()
-
-	out := t.command(before, report).Run(ctx, p)
-	after, notes := t.carry(out.Receipt, before, report)
+	out := c.Run(ctx, p)
+	after, notes := t.carry(out.Receipt, before, c)
 	t.session.mu.Lock()
 	t.session.state = after
 	t.session.mu.Unlock()
@@ -119,28 +117,43 @@ func (t *turn) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 	return out
 }
 
-// command returns the command that runs the line from a state on, and that writes its own state to
-// report.
-func (t *turn) command(from state, report *os.File) *Command {
+// command returns the command that runs the line from a state on. Its files are open even if there
+// is an error.
+func (t *turn) command(from state) (*Command, error) {
 	l := t.line
-	dir := l.Dir
-	if dir == "" {
-		dir = from.dir
+	dir := cmp.Or(l.Dir, from.dir)
+	local := from.local.text(l.Given)
+	c := &Command{
+		Owner: l.Owner, Argv: Script(l.Shell, from.script(l.Shell, l.Text, local != "")), Dir: dir,
+		Env: append(from.environment(l.Env, l.Given), "PWD="+dir), TTY: l.TTY,
 	}
-	env := from.environment(l.Env, l.Given)
-	return &Command{
-		Owner: l.Owner, Argv: Script(l.Shell, from.script(l.Shell, l.Text)), Dir: dir, Env: append(env, "PWD="+dir), TTY: l.TTY,
-		report: report,
+	report, err := unnamedFile()
+	if err != nil {
+		return c, err
 	}
+	c.files = append(c.files, report)
+	if local == "" {
+		return c, nil
+	}
+	f, err := textFile(local)
+	if err != nil {
+		return c, err
+	}
+	c.files = append(c.files, f)
+	return c, nil
 }
 
 // errKilled means that a command was ended from outside.
 var errKilled = errors.New("it was killed")
 
-// carry returns the state that the next command begins with, and notes about it for the client.
-func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after state, notes []string) {
+// carry returns the state that the next command begins with, and notes about it for the client. c is
+// the command that has ended.
+func (t *turn) carry(rec jobs.Receipt, before state, c *Command) (after state, notes []string) {
 	name := t.session.name
-	rep, err := readReport(report)
+	note := func(format string, args ...any) {
+		notes = append(notes, "shell session "+name+" "+fmt.Sprintf(format, args...))
+	}
+	rep, err := readReport(c.files[0])
 	switch {
 	case rec.End == jobs.NotStarted || rec.End == jobs.NotRun:
 		return before, nil
@@ -148,26 +161,33 @@ func (t *turn) carry(rec jobs.Receipt, before state, report *os.File) (after sta
 		err = errKilled
 	}
 	if err != nil {
-		return before, []string{fmt.Sprintf("shell session %s carries nothing of this command: %v", name, err)}
+		note("carries nothing of this command: %v", err)
+		return before, notes
 	}
-	after = rep.state(t.line.Env)
-	if rep.noEnv {
-		clear(after.changed)
-		maps.Copy(after.changed, before.changed)
-	} else {
-		after.keepGiven(t.line.Given, before)
-	}
+	after, readonly := rep.state(t.line.Env, c.Env)
 	if before.changed == nil {
 		// The client may have misspelled the name.
-		notes = append(notes, fmt.Sprintf("shell session %s is new", name))
+		note("is new")
 	}
 	if after.dir != before.dir {
-		notes = append(notes, fmt.Sprintf("shell session %s is in %s now", name, after.dir))
+		note("is in %s now", after.dir)
 	}
-	if rep.noEnv {
-		notes = append(notes, fmt.Sprintf("shell session %s keeps its variables of before: no program can be started with those that this command has left, they are too large", name))
-	} else if left := rep.notCarried(); len(left) > 0 {
-		notes = append(notes, fmt.Sprintf("shell session %s does not carry %s: not exported", name, strings.Join(left, ", ")))
+	switch {
+	case rep.noEnv:
+		after.changed, after.local.variables = before.changed, before.local.variables
+		if after.changed == nil { // see "is new"
+			after.changed = make(map[string]*string)
+		}
+		note("keeps its variables of before: no program can be started with those that this command has left, they are too large")
+	default:
+		after.keepGiven(t.line.Given, before)
+		if len(readonly) > 0 {
+			note("does not carry %s: readonly", strings.Join(readonly, ", "))
+		}
+	}
+	if rep.cut || after.local.size() > maxLocal {
+		after.local = before.local
+		note("keeps its functions, aliases and unexported variables of before: those that this command has left take more than 1 MiB")
 	}
 	return after, notes
 }

@@ -67,7 +67,6 @@ func TestSessionCarries(t *testing.T) {
 		"link":              {{"mkdir real; ln -s real link; cd link", ""}, {"basename \"$PWD\"; cd ..; ls -1", "link\nlink\nreal\n"}},
 		"last directory":    {{"cd /; cd /tmp", ""}, {"cd - >/dev/null; pwd", "/\n"}},
 		"variables":         {{"export A='x\ny' KEPT=2; unset GONE", ""}, {"echo \"$A$KEPT${GONE-none}\"", "x\ny2none\n"}, {"echo \"$A\"; unset A", "x\ny\n"}, {"echo ${A-none}", "none\n"}},
-		"not exported":      {{"A=1", ""}, {"echo ${A-none}", "none\n"}},
 		"umask":             {{"umask 027", ""}, {"umask", "0027\n"}, {"umask 022", ""}, {"umask", "0022\n"}},
 		"options":           {{"set -u -f", ""}, {"echo *; (echo $none) 2>/dev/null || echo refused; set +u +f", "*\nrefused\n"}, {"echo $none", "\n"}},
 		"errexit":           {{"set -e", ""}, {"echo a; (false; echo b) || :; set +e", "a\nb\n"}},
@@ -195,19 +194,128 @@ func TestSessionIsForOneCommand(t *testing.T) {
 		}
 		c.prints(t, "echo $A$B$C; pwd", "13\n/\n")
 	})
+	inBash(t, func(t *testing.T, c carried) {
+		c.prints(t, "A=1; B=(1 2); f() { echo $A; }", "")
+		l := c.line("f; echo $B; sh -c 'echo $A$B'; B=3")
+		l.Given = map[string]string{"A": "2", "B": "2"}
+		if got, _ := c.run(t, l); got != "2\n2\n22\n" {
+			t.Errorf("a command with variables of its own prints %q", got)
+		}
+		c.prints(t, "f; echo $B; sh -c 'echo ${A-none}$B'", "1\n3\nnone3\n")
+	})
+}
+
+// inBash runs a test in a new session of bash.
+func inBash(t *testing.T, run func(t *testing.T, c carried)) {
+	inEachShell(t, func(t *testing.T, c carried) {
+		if !strings.HasSuffix(c.shell, "bash") {
+			t.Skip("only bash carries what it does not export")
+		}
+		run(t, c)
+	})
+}
+
+func TestSessionCarriesWhatBashDoesNotExport(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]struct{ line, prints string }{
+		"variable":       {{"A=1 B='x\ny' C=$'\\xff\\'\"\\\\`$' D=", ""}, {"printf '%q ' \"$A\" \"$B\" \"$C\" \"${D-none}\"; sh -c 'echo ${A-none}'", `1 $'x\ny' $'\377\'"\\` + "`$' '' none\n"}},
+		"unset":          {{"A=1; f() { :; }; alias g=:", ""}, {"unset A; unset -f f; unalias g", ""}, {"echo ${A-none}; type f g 2>/dev/null || echo gone", "none\ngone\n"}},
+		"arrays":         {{"a=(1 'b\nc' \"it's\"); k='x ]\n\"y'; declare -A m=([k]=v [$k]='\"')", ""}, {`echo "${#a[@]} ${a[1]} ${a[2]} ${m[k]} ${m[$k]}"; a+=(4); unset "m[k]"`, "3 b\nc it's v \"\n"}, {`echo "${a[3]} ${#m[@]}"`, "4 1\n"}},
+		"attributes":     {{"declare -i n=5; declare -l s=ABC; declare -n r=n; declare none; declare -a e=()", ""}, {"n+=1; s=DEF; echo $n $s $r ${none-unset} ${#e[@]}; declare -p none e", "6 def 6 unset 0\ndeclare -- none\ndeclare -a e=()\n"}},
+		"exported":       {{"A=1; export B=1 C=1", ""}, {"export A; declare +x B; KEPT=2; declare +x GONE", ""}, {"echo $A$B$KEPT$GONE; sh -c 'echo $A${B-none}$KEPT${GONE-none}'", "1121\n1none2none\n"}},
+		"exported array": {{"declare -ax a=(1 2)", ""}, {"echo ${a[@]@A}", "declare -ax a=([0]=\"1\" [1]=\"2\")\n"}},
+		"function":       {{"f() { cat <<X\n$1 it's\nX\n}; a-b.c() { f \"$@\"; }", ""}, {"a-b.c 1", "1 it's\n"}, {"f() { echo again $1; }", ""}, {"a-b.c 2", "again 2\n"}},
+		"version manager": { // of nvm's shape
+			{`cat >vm.sh <<'X'
+vm_strip() { [ -z "${VM_CURRENT-}" ] || PATH=${PATH#*:}; }
+vm() {
+	case $1 in
+	use) vm_strip && VM_CURRENT=$2 && PATH=$PWD/$2:$PATH ;;
+	deactivate) vm_strip && unset VM_CURRENT ;;
+	esac
+}
+X
+. ./vm.sh && vm use 20`, ""},
+			{"echo ${PATH#$PWD/}; vm use 22", "20:/usr/bin:/bin\n"},
+			{"echo ${PATH#$PWD/}; vm deactivate", "22:/usr/bin:/bin\n"},
+			{"echo $PATH${VM_CURRENT-}", "/usr/bin:/bin\n"},
+		},
+		"exported function": {{"f() { echo 1; }; export -f f", ""}, {"f() { echo 2; }", ""}, {"bash -c f", "2\n"}},
+		"alias":             {{`alias hi='echo "it'\''s"' two=$'echo a\necho b' g=echo`, ""}, {"hi; two\ng c", "it's\na\nb\nc\n"}, {"shopt -u expand_aliases", ""}, {"hi 2>/dev/null || echo off", "off\n"}},
+		"alias in function": {{"f() { g a; }; g() { echo g $1; }; alias a=b", ""}, {"alias g='echo alias'", ""}, {"f; g a", "g a\nalias a\n"}},
+		"extglob":           {{"shopt -s extglob\nf() { case $1 in @(a|b)) echo ab;; *) echo no;; esac; }\nshopt -u extglob", ""}, {"shopt extglob; f a; shopt -s extglob", "extglob        \toff\nno\n"}, {"shopt extglob; f a", "extglob        \ton\nab\n"}},
+		"options":           {{"A=1; f() { echo $A; }; set -ufe", ""}, {"echo *; f", "*\n1\n"}},
+		"posix":             {{"a-b() { echo $A; }; A=1; set -o posix", ""}, {"A=2; set -o | grep posix", "posix          \ton\n"}, {"set +o posix; a-b", "2\n"}},
+		"names of builtins": {{"for b in cd printf set shopt trap exit exec umask compgen declare alias : command env unset; do source /dev/stdin <<<\"$b() { echo mine; }\"; done; eval() { echo mine; }; A=1", ""}, {"cd; A=2", "mine\n"}, {"builtin cd /; printf; echo $A", "mine\n2\n"}, {"pwd", "/\n"}},
+		"aliases of words":  {{"for b in builtin printf eval exit declare : set; do alias $b='echo mine;'; done; A=1; cd /", ""}, {"\\printf '%s ' $A $PWD; printf", "1 / mine\n"}, {"echo $A", "1\n"}},
+		"trap on DEBUG":     {{"trap 'echo + $BASH_COMMAND' DEBUG; A=1; f() { echo f; }", "+ A=1\n"}, {"f; echo $A", "f\n1\n"}},
+		"trace to stdout":   {{"A=1; f() { echo f; }; BASH_XTRACEFD=1; set -x", ""}, {"exec 2>/dev/null; set +x; f; echo $A${BASH_XTRACEFD-none}", "+ builtin eval 'exec 2>/dev/null; set +x; f; echo $A${BASH_XTRACEFD-none}'\n++ exec\nf\n1none\n"}},
+		"own of bash":       {{"IFS=,; read <<<x; [[ a =~ a ]]; mapfile -t <<<a; OPTIND=5; cd /tmp", ""}, {"echo ${REPLY-none}${BASH_REMATCH-none}${MAPFILE-none}; x='a b'; echo $x $OPTIND", "nonenonenone\na b 1\n"}},
+		"exit":              {{"f() { A=1; exit; }; f", ""}, {"echo $A; f", "1\n"}},
+		"long":              {{"A=1; f() { A=3; exit; }", ""}, {": " + strings.Repeat("x", 200_000) + "\necho $A; A=2", "1\n"}, {": " + strings.Repeat("x", 200_000) + "\necho $A; f", "2\n"}, {"echo $A", "3\n"}},
+		"descriptors":       {{"A=1", ""}, {"ls -1 /proc/self/fd; bash -c 'ls -1 /proc/self/fd' | tail -1", "0\n1\n2\n3\n3\n"}},
+		"own descriptors":   {{"f() { exit; }; exec 3>a 4>b 10>c; echo 1 >&3; echo 2 >&4; echo 3 >&10; cd /; f", ""}, {"pwd; cat \"$OLDPWD\"/[a-c]", "/\n1\n2\n3\n"}},
+		"errors":            {{"f() { :; }; A=1", ""}, {"nosuch 2>&1 | sed 's/.*: line/line/'; echo $0 | sed 's,.*/,,'", "line 1: nosuch: command not found\nbash\n"}},
+	}
+	inBash(t, func(t *testing.T, c carried) {
+		for name, steps := range tests {
+			t.Run(name, func(t *testing.T) {
+				c := c
+				c.dir = t.TempDir()
+				c.session = shell.NewSession("build", c.dir)
+				for _, step := range steps {
+					c.prints(t, step.line, step.prints)
+				}
+			})
+		}
+	})
+}
+
+// A virtual environment is left as it was entered.
+func TestSessionLeavesAVirtualEnvironment(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	inBash(t, func(t *testing.T, c carried) {
+		before, _ := c.run(t, c.line("echo $PATH"))
+		if _, rec := c.run(t, c.line(python+" -m venv --without-pip v && . v/bin/activate")); rec.Text() != "completed" {
+			t.Fatal(rec.Text())
+		}
+		c.prints(t, "command -v python; echo $VIRTUAL_ENV", c.dir+"/v/bin/python\n"+c.dir+"/v\n")
+		c.prints(t, "deactivate", "")
+		c.prints(t, "echo $PATH", before)
+		c.prints(t, "echo ${VIRTUAL_ENV-none}; type deactivate 2>/dev/null || echo gone", "none\ngone\n")
+	})
 }
 
 func TestSessionSaysWhatIsNotCarried(t *testing.T) {
 	t.Parallel()
-	inEachShell(t, func(t *testing.T, c carried) {
-		if strings.HasSuffix(c.shell, "dash") {
-			t.Skip("only bash lists its variables")
-		}
-		_, rec := c.run(t, c.line("A=1; export B=1; f() { :; }; g() { :; }; export -f g; true | true; [[ a =~ a ]]; list=(1)"))
-		if want := []string{"shell session build is new", "shell session build does not carry A, f(), list: not exported"}; !slices.Equal(rec.Notes, want) {
+	inBash(t, func(t *testing.T, c carried) {
+		_, rec := c.run(t, c.line("readonly A=1 B=(1); C=1; true | true"))
+		if want := []string{"shell session build is new", "shell session build does not carry A, B: readonly"}; !slices.Equal(rec.Notes, want) {
 			t.Errorf("notes %q, not %q", rec.Notes, want)
 		}
-		c.prints(t, "g && ! f 2>/dev/null && echo ok", "ok\n")
+		c.prints(t, "echo ${A-none}${B-none}$C; A=2", "nonenone1\n")
+		c.prints(t, "echo $A", "2\n")
+	})
+}
+
+// What is too large to carry does not take what was carried before with it.
+func TestSessionWithTooLargeFunctions(t *testing.T) {
+	t.Parallel()
+	inBash(t, func(t *testing.T, c carried) {
+		c.prints(t, "A=1; f() { echo 1; }; alias g='echo 1'", "")
+		for _, size := range []string{"1100000", "20000000"} {
+			_, rec := c.run(t, c.line("cd /; export B="+size+"; A=2; f() { echo 2; }; big=$(head -c "+size+" /dev/zero | tr '\\0' x)"))
+			if n := len(rec.Notes); n == 0 || rec.Notes[n-1] != "shell session build keeps its functions, aliases and unexported variables of before: those that this command has left take more than 1 MiB" {
+				t.Errorf("notes %q", rec.Notes)
+			}
+			c.prints(t, "f; g; echo $A $B $PWD ${big-none}", "1\n1\n1 "+size+" / none\n")
+		}
+		c.prints(t, "big=$(head -c 1000000 /dev/zero | tr '\\0' x)", "")
+		c.prints(t, "f; echo ${#big}", "1\n1000000\n")
 	})
 }
 

@@ -17,7 +17,51 @@ type state struct {
 	dir     string
 	umask   string             // in the notation of the shell, such as 0022; empty: the server's
 	options []string           // commands that set the options that differ from a new shell's
-	changed map[string]*string // variables that differ from a new session's; nil: unset
+	changed map[string]*string // exported variables that differ from a new session's; nil: unset
+	local   local
+}
+
+// A local is the part of a state that bash does not export to programs. Other shells have none.
+type local struct {
+	variables map[string]string // the commands that declare them, as declare -p prints them
+	functions string            // as declare -f prints them
+	aliases   []string          // the commands that define them, as alias -p prints them
+}
+
+// maxLocal bounds the size of a local, in bytes.
+const maxLocal = 1 << 20
+
+// size returns the size of l as bash prints it.
+func (l local) size() int {
+	n := len(l.functions)
+	for _, c := range l.variables {
+		n += len(c)
+	}
+	for _, c := range l.aliases {
+		n += len(c)
+	}
+	return n
+}
+
+// text returns the commands that give bash all of l but the variables that are given to the next
+// command only. They begin by closing localFD, from which bash has read all of them by then. Arrays
+// need declare itself as the first word, so a function of that name waits for its turn. Functions
+// come before the aliases, which would change them.
+func (l local) text(given map[string]string) string {
+	var b strings.Builder
+	for name, c := range l.variables {
+		if _, replaced := given[name]; !replaced {
+			b.WriteString(c + "\n")
+		}
+	}
+	b.WriteString(l.functions)
+	for _, c := range l.aliases {
+		b.WriteString(builtin + c + "\n")
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return `\exec ` + localFD + "<&-\n" + builtin + "unset -f declare\n" + b.String()
 }
 
 // environment returns base with the changes of the state, and then given.
@@ -40,7 +84,7 @@ func (s state) environment(base []string, given map[string]string) []string {
 }
 
 // keepGiven takes out of the state the variables that were given to this command only, unless the
-// command has changed them.
+// command has changed them. What the session had under their names it has again.
 func (s *state) keepGiven(given map[string]string, before state) {
 	for name, value := range given {
 		now := s.changed[name]
@@ -52,6 +96,9 @@ func (s *state) keepGiven(given map[string]string, before state) {
 		} else {
 			delete(s.changed, name)
 		}
+		if old, ok := before.local.variables[name]; ok {
+			s.local.variables[name] = old
+		}
 	}
 }
 
@@ -61,40 +108,88 @@ func CanCarry(path string) bool {
 	return isBash(path) || slices.Contains([]string{"sh", "dash", "ash"}, filepath.Base(path))
 }
 
-// reportFD is the descriptor to which the shell of a session reports.
-const reportFD = "3"
+// reportFD is the descriptor to which the shell of a session reports. From localFD it reads the
+// commands that give it the local part of its state.
+//
+// bash moves reportFD to hiddenFD, which no program gets. While a descriptor is closed for a group of
+// commands, bash keeps a copy of it that is closed on exec, in the first descriptor from 10 on. A copy
+// of that copy is closed on exec, too (do_redirection_internal in bash's redir.c).
+const (
+	reportFD = "3"
+	localFD  = "4"
+	hiddenFD = "59"
+	hide     = `{ \exec ` + hiddenFD + `>&10; } ` + reportFD + `>&- 2>/dev/null; \exec ` + reportFD + `>&-; `
+)
+
+// builtin begins our own commands for bash, so that they run no function and no alias of the
+// session. Only a function named builtin itself can break them. exec can't have it: it would undo its
+// redirection.
+const builtin = `\builtin `
 
 // script returns a command line that runs line from the state on, and then reports the state.
+// readLocal says that localFD is open.
 //
-// A report is fields that end with NUL: the options, variables and functions at the start, then
-// once or twice the same at the end, with directory, umask and environment. The shell writes them
-// itself, except for the environment, because only a program sees what is exported. The trap
-// reports if the line leaves by exit, and the last command if the line sets its own trap. The
-// programs of the line do not get the descriptor: for them it is closed, and what the shell keeps
-// of it meanwhile is closed when a program is executed. Of the traces that the options xtrace and
-// verbose ask for, the line's own are left: these options are set last, and off after the report.
-func (s state) script(shell, line string) string {
-	names := `printf '\0\0'`
-	options := `set +o; printf '\0'`
-	if isBash(shell) {
-		names = `compgen -v; printf '\0'; compgen -A function; printf '\0'`
-		options = `set +o; shopt -p; printf '\0'`
+// A report is fields that end with NUL: options and variables at the start, and once or twice the
+// state at the end. The shell writes them itself, except for the environment, because only a program
+// sees what is exported. The trap reports if the line leaves by exit, and the last command if the
+// line sets its own trap. The programs of the line do not get the descriptor: dash closes it for the
+// line, and what it keeps of it meanwhile is closed when a program is executed. In bash that would not
+// do. It would run the trap with the descriptor closed if a function exits, and a line that opens
+// descriptor 10 would write into the report.
+//
+// What the options xtrace and verbose and a trap on DEBUG print of the line is left: the options are
+// set last, and all are off before they could print into the report.
+//
+// bash expands the aliases that it carries. It reads functions with extglob set, which one of them
+// can need, and sets it with the other options to what it was.
+func (s state) script(shell, line string, readLocal bool) string {
+	bash := isBash(shell)
+	own := func(command string) string { return command + "; " }
+	if bash {
+		own = func(command string) string { return builtin + command + "; " }
 	}
-	end := `{ { printf 'end\0%s\0' "$PWD"; umask; printf '\0'; ` + options + `; ` + names + `; ` + envPath + ` -0 || printf '` + noEnv + `\0'; printf '\0'; } >&` + reportFD + `; } 2>/dev/null || :`
+	nul := own(`printf '\0'`)
+	options, untrace, variables, local := own("set +o"), own("set +xv"), "", ""
+	fd, closed := reportFD, reportFD+">&-"
+	if bash {
+		options, untrace = options+own("shopt -p"), untrace+own("trap - DEBUG")
+		variables = own("compgen -v")
+		local = own("declare -p") + nul + own("declare -f") + nul + own("alias -p") + nul
+		fd, closed = hiddenFD, ""
+	}
+	env := envPath + " -0 || " + own("printf '"+noEnv+`\0'`) + nul
+	end := "{ " + own(`printf 'end\0%s\0' "$PWD" >&`+fd+" && { { "+options+"} >&"+fd+"; "+untrace+
+		"{ "+nul+own("umask")+nul+env+local+"} >&"+fd+"; }") + "} >/dev/null 2>&1 || " + own(":")
+	trap := end
+	if lingers(line) {
+		trap += linger
+	}
+
 	var b strings.Builder
 	if s.umask != "" {
-		b.WriteString("umask " + s.umask + "; ")
+		b.WriteString(own("umask " + s.umask))
 	}
-	b.WriteString("{ " + options + "; " + names + "; } 2>/dev/null >&" + reportFD + "; ")
-	last := end
-	if lingers(line) {
-		last += "; " + linger
+	if bash {
+		b.WriteString(own("shopt -s expand_aliases"))
 	}
-	b.WriteString("trap " + quote(last) + " EXIT; { ")
+	b.WriteString("{ " + options + nul + variables + nul + "} 2>/dev/null >&" + reportFD + "; ")
+	if bash {
+		b.WriteString(hide)
+	}
+	b.WriteString(own("trap " + quote(trap) + " EXIT"))
+	if readLocal {
+		b.WriteString(own("shopt -s extglob") + own(". /dev/fd/"+localFD))
+	}
+	b.WriteString("{ ")
 	if len(s.options) > 0 {
-		b.WriteString("eval " + quote(strings.Join(s.options, "; ")) + "; ")
+		var set strings.Builder
+		for _, o := range s.options {
+			set.WriteString(own(o))
+		}
+		b.WriteString(own("eval " + quote(set.String())))
 	}
-	b.WriteString("eval " + quote(line) + "; } " + reportFD + `>&-; { set -- "$?"; } 2>/dev/null; ` + end + "; { set +xv; exec " + reportFD + `>&-; } 2>/dev/null; exit "$1"`)
+	b.WriteString(own("eval "+quote(line)) + "} " + closed + "; { " + own(`set -- "$?"`) + "} >/dev/null 2>&1; ")
+	b.WriteString(end + `{ \exec ` + fd + ">&-; } >/dev/null 2>&1; " + own(`exit "$1"`))
 	return b.String()
 }
 
@@ -111,11 +206,16 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // A report is the state that the shell of a session wrote at its end.
 type report struct {
 	dir, umask string
-	options    []string // commands for the options that differ from a new shell's
-	variables  []string // the new variables, exported or not
-	functions  []string // the new functions
+	options    []string        // commands for the options that differ from a new shell's
+	started    map[string]bool // bash: the variables at the start
 	env        map[string]string
 	noEnv      bool // the environment is unknown
+
+	// Of bash: see local.
+	variables []string
+	functions string
+	aliases   []string
+	cut       bool // they are too large to be read
 }
 
 // maxReport is more than the environment of a program can have, in bytes.
@@ -124,13 +224,13 @@ const maxReport = 16 << 20
 // errNoReport means that a shell ended without a full report.
 var errNoReport = errors.New("its shell was replaced by exec, or left by exit with a trap of its own on EXIT")
 
-// readReport reads the last full report in f.
+// readReport reads the first full report in f.
 func readReport(f *os.File) (report, error) {
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxReport))
 	if err != nil {
 		return report{}, fmt.Errorf("reading it: %w", err)
 	}
-	const atStart, atEnd = 3, 6 // fields, before the environment
+	const atStart, atEnd = 2, 3 // fields, before the environment
 	fields := strings.Split(string(b), "\x00")
 	if len(fields) < atStart {
 		return report{}, errNoReport
@@ -140,16 +240,19 @@ func readReport(f *os.File) (report, error) {
 	if begin < 0 || len(rest) < begin+1+atEnd {
 		return report{}, errNoReport
 	}
-	rest = rest[begin+1:]
-	end, env := rest[:atEnd-1], rest[atEnd-1:]
+	end, env := rest[begin+1:begin+1+atEnd], rest[begin+1+atEnd:]
 	last := slices.Index(env, "") // the end of the environment
 	if last < 0 {
 		return report{}, errNoReport
 	}
+	// Whether extglob is set must be restored, because a shell sets it to read functions.
+	before := strings.Replace(start[0], "extglob", "", 1)
 	r := report{
-		dir: end[0], umask: strings.TrimSpace(end[1]),
-		options: newLines(start[0], end[2]), variables: newLines(start[1], end[3]), functions: newLines(start[2], end[4]),
-		env: make(map[string]string),
+		dir: end[0], options: newLines(before, end[1]), umask: strings.TrimSpace(end[2]),
+		started: make(map[string]bool), env: make(map[string]string),
+	}
+	for _, name := range strings.Fields(start[1]) {
+		r.started[name] = true
 	}
 	r.noEnv = slices.Contains(env[:last], noEnv)
 	for _, kv := range env[:last] {
@@ -157,7 +260,34 @@ func readReport(f *os.File) (report, error) {
 			r.env[name] = value
 		}
 	}
+	if more := env[last+1:]; len(more) > 3 {
+		r.variables, r.functions, r.aliases = commands(more[0]), more[1], commands(more[2])
+	} else {
+		r.cut = len(b) == maxReport
+	}
 	return r, nil
+}
+
+// commands splits the commands that declare -p or alias -p has printed. A quoted word in one can
+// hold newlines.
+func commands(text string) (list []string) {
+	var quote byte   // the quote that the text at i is in, or 0
+	escapes := false // a backslash quotes the next byte
+	begin := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && (quote != '\'' || escapes):
+			i++
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, escapes = c, i > 0 && text[i-1] == '$'
+		case quote == 0 && c == '\n':
+			list = append(list, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return list
 }
 
 // newLines returns the lines of after that before does not have.
@@ -181,21 +311,21 @@ var traces = map[string]int{"set -o verbose": 1, "set -o xtrace": 2}
 // ofShell are variables that each shell sets itself.
 var ofShell = []string{"_", "PWD", "SHLVL"}
 
-// state returns the state after a command. base is the environment of a new session.
-func (r report) state(base []string) state {
-	s := state{dir: r.dir, umask: r.umask, changed: make(map[string]*string)}
+// ofBash are variables that bash sets itself once it has begun, or whose value means something to one
+// shell only.
+var ofBash = []string{"BASH_REMATCH", "BASH_XTRACEFD", "COLUMNS", "COPROC", "COPROC_PID", "FUNCNAME", "LINES", "MAPFILE", "OLDPWD", "OPTARG", "PIPESTATUS", "POSIXLY_CORRECT", "REPLY"}
+
+// state returns the state after a command that was started with env, and the names of the variables
+// that it lacks because they are readonly. base is the environment of a new session.
+func (r report) state(base, env []string) (s state, readonly []string) {
+	s = state{dir: r.dir, umask: r.umask, changed: make(map[string]*string)}
 	for _, o := range r.options {
 		if strings.HasPrefix(o, "set ") || strings.HasPrefix(o, "shopt ") {
 			s.options = append(s.options, o)
 		}
 	}
 	slices.SortStableFunc(s.options, func(a, b string) int { return cmp.Compare(traces[a], traces[b]) })
-	old := make(map[string]string)
-	for _, kv := range base {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			old[name] = value
-		}
-	}
+	old := variables(base)
 	for name, value := range r.env {
 		if was, ok := old[name]; !ok || was != value {
 			s.changed[name] = &value
@@ -209,23 +339,33 @@ func (r report) state(base []string) state {
 	for _, name := range ofShell {
 		delete(s.changed, name)
 	}
-	return s
+
+	s.local = local{variables: make(map[string]string), functions: r.functions, aliases: r.aliases}
+	given := variables(env)
+	for _, c := range r.variables {
+		_, rest, _ := strings.Cut(c, " ") // after "declare"
+		flags, rest, _ := strings.Cut(rest, " ")
+		name, _, _ := strings.Cut(rest, "=")
+		_, exported := r.env[name]
+		_, wasGiven := given[name]
+		switch {
+		case exported, r.started[name] && !wasGiven, slices.Contains(ofShell, name), slices.Contains(ofBash, name):
+		case strings.Contains(flags, "r"):
+			readonly = append(readonly, name)
+		default:
+			s.local.variables[name] = c
+		}
+	}
+	return s, readonly
 }
 
-// notCarried returns the names of the variables and functions that a command has made and that the
-// next one will not find.
-func (r report) notCarried() []string {
-	bash := []string{"BASH_REMATCH", "COLUMNS", "COPROC", "LINES", "MAPFILE", "OPTARG", "PIPESTATUS", "REPLY"}
-	var names []string
-	for _, name := range r.variables {
-		if _, exported := r.env[name]; !exported && !slices.Contains(bash, name) {
-			names = append(names, name)
+// variables returns the variables of an environment.
+func variables(env []string) map[string]string {
+	all := make(map[string]string, len(env))
+	for _, kv := range env {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			all[name] = value
 		}
 	}
-	for _, name := range r.functions {
-		if _, exported := r.env["BASH_FUNC_"+name+"%%"]; !exported {
-			names = append(names, name+"()")
-		}
-	}
-	return slices.Compact(slices.Sorted(slices.Values(names)))
+	return all
 }
