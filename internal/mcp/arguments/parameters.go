@@ -83,7 +83,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"from_job":      text("continue after it in a new session", func(a *Args) *string { return &a.FromJob }, notEmpty),
 		"before":        text("jobs older than this id", func(a *Args) *string { return &a.Before }, notEmpty),
 		"path":          text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
-		"shell_session": text("carries cwd, exports, umask, set options", func(a *Args) *string { return &a.ShellSession }, sessionName),
+		"shell_session": text("carries cwd, variables, functions", func(a *Args) *string { return &a.ShellSession }, sessionName),
 		"cwd":           text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
 
 		"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
