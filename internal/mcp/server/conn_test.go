@@ -203,3 +203,25 @@ func TestRestartNamesTheJobsThatItEnded(t *testing.T) {
 		})
 	}
 }
+
+// A client that keeps its server between two uses, as FastMCP's does, initializes both.
+func TestRepeatedInitialize(t *testing.T) {
+	t.Parallel()
+	c := newWorld(t).connect(engine.Scope{})
+	var results []string
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		m := c.request("initialize", map[string]any{
+			"protocolVersion": version, "capabilities": map[string]any{},
+			"clientInfo": map[string]any{"name": "test", "version": "0"},
+		})
+		if m.Error != nil {
+			t.Fatalf("%s: %s", version, m.Error.Message)
+		}
+		results = append(results, string(m.Result))
+		c.write(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+		c.call("list_jobs", nil)
+	}
+	if !strings.Contains(results[0], `"protocolVersion":"2025-06-18"`) || results[1] != results[0] {
+		t.Errorf("answered %s", strings.Join(results, "\nand "))
+	}
+}

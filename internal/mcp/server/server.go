@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -73,7 +74,7 @@ func (c *conn) server(ctx context.Context) *mcp.Server {
 		// The list of tools never changes, and logging is not offered.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{ListChanged: true}},
 	})
-	s.AddReceivingMiddleware(c.recovering, declared, leaving(ctx), c.changes.Follow, c.answer)
+	s.AddReceivingMiddleware(c.recovering, declared, repeated, leaving(ctx), c.changes.Follow, c.answer)
 	// The SDK notifies clients of each era in its own way when a template is added. Its list of
 	// templates is not used for anything else.
 	c.changes.Notify = func() { s.AddResourceTemplate(resourceTemplates[0], nil) }
@@ -165,6 +166,28 @@ func declared(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", method)}
 		}
 		return next(ctx, method, req)
+	}
+}
+
+// repeated answers a repeated initialize as the first one of the connection, with the version that
+// was agreed on then. The SDK (go-sdk v1.8.0) would refuse it. But the client of FastMCP 3.4 keeps a
+// server on stdio between two uses, and initializes each of them; so does pydantic-ai, which is built
+// on it.
+func repeated(next mcp.MethodHandler) mcp.MethodHandler {
+	var first atomic.Pointer[mcp.InitializeResult]
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if method != "initialize" {
+			return next(ctx, method, req)
+		}
+		session, _ := req.GetSession().(*mcp.ServerSession)
+		if res := first.Load(); res != nil && session != nil && session.InitializeParams() != nil {
+			return res, nil
+		}
+		res, err := next(ctx, method, req)
+		if initialized, ok := res.(*mcp.InitializeResult); ok && err == nil {
+			first.Store(initialized)
+		}
+		return res, err
 	}
 }
 

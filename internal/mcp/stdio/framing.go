@@ -242,9 +242,7 @@ func wireError(err error) *jsonrpc.Error {
 	} else if strings.Contains(wire.Message, ": unmarshaling ") { // the params of initialize
 		wire.Code = jsonrpc.CodeInvalidParams
 	}
-	if wire.Message == `duplicate "initialize" received` {
-		wire.Message = "initialize comes once, at the beginning of a connection: go on without"
-	} else if method, early := strings.CutSuffix(wire.Message, " is invalid during session initialization"); early {
+	if method, early := strings.CutSuffix(wire.Message, " is invalid during session initialization"); early {
 		wire.Message = strings.TrimPrefix(method, "method ") + " came before initialize: open the connection first, or name the protocol in _meta, as of 2026-07-28"
 	}
 	if text := wire.Message; len(text) > maxFault { // the cause stands at its end
