@@ -46,7 +46,7 @@ func TestCount(t *testing.T) {
 		}
 		<-changed
 	}
-	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1, jobs.Queued: 1}, Running: 2, Max: 1000}
+	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1, jobs.Queued: 1}, Running: 1, Max: 1000}
 	if d := cmp.Diff(want, r.Count()); d != "" {
 		t.Error(d)
 	}

@@ -11,6 +11,8 @@
 //   - A status changes only along the table in status.go. Any other move is a defect: it panics or,
 //     if [Config].Bug is set, is reported there; the runner is then asked to stop, and the job
 //     fails with an internal error. News about a job that has moved on is no move; it is dropped.
+//   - At most [Config].MaxRunning jobs run at once. Others are queued until [Port.Admit] lets them
+//     run, in the order of their starts.
 //   - Output is an append-only log that is read by cursor; see package output.
 //   - The end has one order: the runner has drained its output, the log is marked, the status is
 //     final, waiters are released. If a status is final, everything written up to the end can be

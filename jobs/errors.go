@@ -18,14 +18,14 @@ var (
 	ErrShutdown   = errors.New("server is shutting down")
 )
 
-// A TooManyError means that no job can be started before another has ended.
+// A TooManyError means that no job can be started, because as many are queued as may be.
 type TooManyError struct {
-	Limit  int
-	Oldest Record // the oldest running job
+	Limit   int
+	Running []Record // the jobs that run: those that wait for input first, then the oldest
 }
 
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%d jobs are running, the most allowed", e.Limit)
+	return fmt.Sprintf("%d jobs are queued, the most allowed", e.Limit)
 }
 
 // A NotFoundError means that there is no job with that id.

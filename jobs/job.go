@@ -12,6 +12,8 @@ import (
 
 // A Job is one execution, as its clients see it.
 type Job struct {
+	number     int64 // the jobs of a registry are numbered in the order of their starts
+	slot       slot  // guarded by shared.slots
 	log        output.Log
 	cancel     context.CancelCauseFunc
 	done       chan struct{} // closed when the status is final
@@ -52,6 +54,7 @@ type shared struct {
 	store Store
 	bug   func(string)
 	log   *slog.Logger
+	slots slots
 	list  notice // announces changes of any job and of their list
 }
 

@@ -8,10 +8,10 @@ import (
 	"asyncrepl/internal/text/callstack"
 )
 
-// A Runner does the work of one job. Run calls [Port.Begin] when its turn has come, writes output
-// as it comes, and returns when the job has ended and everything written up to then is in the log.
-// When the job is asked to end, which can be before Run is called, ctx is cancelled with a *[Stop]
-// as its cause. Once the job has ended, ctx is cancelled without that cause.
+// A Runner does the work of one job. Run calls [Port.Admit] and [Port.Begin] when its turn has come,
+// writes output as it comes, and returns when the job has ended and everything written up to then is
+// in the log. When the job is asked to end, which can be before Run is called, ctx is cancelled with
+// a *[Stop] as its cause. Once the job has ended, ctx is cancelled without that cause.
 type Runner interface {
 	Run(ctx context.Context, p *Port) Outcome
 }
@@ -70,6 +70,12 @@ func (p *Port) Tail(n int) []byte { return output.Tail(p.j.log, n) }
 // Output returns the job's output.
 func (p *Port) Output() output.Reader { return p.j.log }
 
+// Admit waits until one more job of the registry may run. A runner calls it when nothing else keeps
+// the job queued and before it starts anything: a job that waits for its session must not keep
+// another one from running, and a job that runs must never wait for what a queued one holds. A
+// second Admit returns at once. The error is the cause of ctx, and means that the job had to wait.
+func (p *Port) Admit(ctx context.Context) error { return p.j.shared.slots.await(ctx, p.j) }
+
 // Begin makes the queued job run. A runner that hands the job on to another runner can call it
 // first: a second Begin does nothing.
 func (p *Port) Begin() {
@@ -77,6 +83,7 @@ func (p *Port) Begin() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.record.Status != Running && j.moveTo(Running) {
+		j.shared.slots.take(j) // a job that was not admitted counts all the same
 		j.notify()
 	}
 }

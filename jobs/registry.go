@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Store      Store         // keeps the records; nil: they are not kept outside the registry
 	Logs       output.Store  // nil: output.NewStore(output.Config{})
-	MaxRunning int           // the most jobs that have not ended; 0: 1,000
+	MaxRunning int           // the most jobs that run at once; others are queued; 0: 1,000
 	Keep       int           // the most jobs that have ended; 0: 1,000
 	MaxAge     time.Duration // ended jobs are forgotten after this time; 0: 7 days
 
@@ -37,12 +37,12 @@ type Config struct {
 type Registry struct {
 	shared shared
 	logs   output.Store
-	max    int
 	wg     sync.WaitGroup // one for each job that has not ended; added to under mu
 
 	mu        sync.Mutex
 	closed    bool
-	running   int
+	started   int64 // the number of jobs that were started
+	unended   int
 	jobs      map[string]*Job
 	order     []*Job // the jobs in the order of their starts
 	retention retention
@@ -68,9 +68,8 @@ func NewRegistry(c Config) *Registry {
 	}
 	return &Registry{
 		since:  ulid.Timestamp(c.Since),
-		shared: shared{store: c.Store, bug: c.Bug, log: c.Log},
+		shared: shared{store: c.Store, bug: c.Bug, log: c.Log, slots: slots{max: cmp.Or(c.MaxRunning, 1000)}},
 		logs:   c.Logs,
-		max:    cmp.Or(c.MaxRunning, 1000),
 		jobs:   make(map[string]*Job),
 		ended:  make(map[Status]int64),
 		retention: retention{
@@ -92,6 +91,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	id := r.issue(now)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &Job{
+		number:     r.started,
 		log:        r.logs.NewLog(id),
 		cancel:     cancel,
 		done:       make(chan struct{}),
@@ -99,9 +99,10 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 		delivering: make(chan struct{}, 1), // one token
 		record:     Record{Version: RecordVersion, ID: id, Spec: spec, Status: Queued, Created: now},
 	}
+	r.started++
 	r.jobs[id] = j
 	r.order = append(r.order, j)
-	r.running++
+	r.unended++
 	r.wg.Add(1)
 	r.shared.list.announce()
 	if q, ok := run.(Queuer); ok {
@@ -124,11 +125,15 @@ func (r *Registry) room() error {
 	switch {
 	case r.closed:
 		return ErrShutdown
-	case r.running >= r.max:
-		return &TooManyError{Limit: r.max, Oldest: r.oldest()}
+	case r.unended-r.shared.slots.running() >= maxQueued:
+		return &TooManyError{Limit: maxQueued, Running: r.running()}
 	}
 	return nil
 }
+
+// maxQueued bounds the jobs that are queued: each takes memory, and a client that starts jobs in a
+// loop must learn that nothing comes of it.
+const maxQueued = 1000
 
 // issue returns the id of a job that starts now. The caller holds r.mu.
 func (r *Registry) issue(now time.Time) string {
@@ -158,19 +163,10 @@ func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 func (r *Registry) retire(j *Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running--
+	r.unended--
+	r.shared.slots.release(j)
 	r.ended[j.Record().Status]++
 	r.retention.add(j)
-}
-
-// oldest returns the oldest running job. The caller holds r.mu.
-func (r *Registry) oldest() Record {
-	for _, j := range r.order {
-		if record := j.Record(); !record.Status.Final() {
-			return record
-		}
-	}
-	return Record{}
 }
 
 // Get returns a job. Its id can be in lower case, with blanks around it. The error is a
@@ -329,17 +325,15 @@ func (r *Registry) StopAll(st Stop) {
 // A Count is the number of jobs.
 type Count struct {
 	By      map[Status]int
-	Running int // jobs that have not ended
-	Max     int // the most that Running can be
+	Running int // jobs that run
+	Max     int // the most that may run at once
 	Lossy   int // jobs that lost output because a disk failed
 }
 
 // Count counts the jobs that are kept.
 func (r *Registry) Count() Count {
 	c := Count{By: make(map[Status]int)}
-	r.mu.Lock()
-	c.Running, c.Max = r.running, r.max
-	r.mu.Unlock()
+	c.Running, c.Max = r.shared.slots.running(), r.shared.slots.max
 	for _, record := range r.List(Filter{}) {
 		c.By[record.Status]++
 		if record.Output.Loss.Disk > 0 {

@@ -216,20 +216,6 @@ func TestListFilters(t *testing.T) {
 	})
 }
 
-func TestLimitOfRunningJobs(t *testing.T) {
-	bubble(t, Config{MaxRunning: 2}, func(t *testing.T, s stage) {
-		oldest := s.queue(Spec{Title: "oldest"})
-		s.begin(Spec{})
-		_, err := s.Start(Spec{}, nil)
-		var e *TooManyError
-		if !errors.As(err, &e) || e.Limit != 2 || e.Oldest.Title != "oldest" {
-			t.Fatalf("got %v", err)
-		}
-		oldest.end(Receipt{End: NotRun})
-		s.begin(Spec{})
-	})
-}
-
 func TestCloseWaitsForEveryJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s stage) {
 		slow := s.begin(Spec{})

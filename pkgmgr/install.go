@@ -47,6 +47,9 @@ func (in *install) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return runner.NotRun(ctx)
 	}
 	defer m.installing.release()
+	if err := p.Admit(ctx); err != nil {
+		return runner.NotRun(ctx)
+	}
 	p.Begin()
 	t, err := in.prepare(ctx, func(s string) { p.Write(output.Stdout, []byte(s)) })
 	defer t.unlock()

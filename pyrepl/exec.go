@@ -49,7 +49,7 @@ func (e *exec) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 }
 
 func (e *exec) run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	if err := e.await(ctx); err != nil {
+	if err := e.await(ctx, p); err != nil {
 		return notRun(ctx, err)
 	}
 	p.Begin()

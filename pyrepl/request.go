@@ -2,6 +2,7 @@ package pyrepl
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -28,21 +29,35 @@ func (e *busyError) Error() string {
 	return e.BusyError.Error() + "; ask again later"
 }
 
-// await waits for the job's turn.
-func (e *exec) await(ctx context.Context) error {
+// errLate says why a request was not run that was the next one in its session.
+var errLate = errors.New("other jobs run, and its turn did not come in time; ask again later")
+
+// await waits until it is the job's turn in the session and one more job may run.
+func (e *exec) await(ctx context.Context, p *jobs.Port) error {
+	patient := ctx
 	if e.work.Request != nil {
-		timer := time.NewTimer(e.patience)
-		defer timer.Stop()
+		var cancel context.CancelFunc
+		patient, cancel = context.WithTimeoutCause(ctx, e.patience, errLate)
+		defer cancel()
 		select {
 		case <-e.turn.ready:
-		case <-ctx.Done():
-		case <-timer.C:
+		case <-patient.Done():
+			if ctx.Err() != nil {
+				break
+			}
 			if err := e.s.leave(e.turn); err != nil {
 				return err
 			}
 		}
 	}
-	return e.s.await(ctx, e.turn)
+	if err := e.s.await(ctx, e.turn); err != nil {
+		return err
+	}
+	if err := p.Admit(patient); err != nil {
+		e.s.release(e.turn, "")
+		return err
+	}
+	return nil
 }
 
 // leave takes t out of the queue, and returns an error that names the holder of the turn. If t was

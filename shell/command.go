@@ -48,7 +48,7 @@ type Command struct {
 
 // Run starts the command, follows it to its end and reports how it ended.
 func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || p.Admit(ctx) != nil {
 		return runner.NotRun(ctx)
 	}
 	r, err := c.start(p)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/test/must"
 )
 
 // otherPython returns an interpreter that can be used and is of another version than realPython,
@@ -124,15 +126,20 @@ func (s *started) updateTwin() {
 	}
 }
 
-// If the job that installs its packages is refused, there is no session either.
-func TestSessionWithoutItsPackages(t *testing.T) {
+// The packages of a session wait until their install may run, and so do the session's jobs.
+func TestPackagesOfASessionWait(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_MAX_JOBS=1")
-	s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0)
-	if text := s.refused("create_session", "name", "lab", "packages", "spam"); !strings.Contains(text, "1 job is running, the most allowed") {
-		t.Errorf("the refusal says %q", text)
+	must.Do(t, os.WriteFile(filepath.Join(s.dir, "none-1.0-py3-none-any.whl"), nil, 0o600))
+	first := s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0).Header("Job ID")
+	made := s.do("create_session", "name", "lab", "packages", "./none-1.0-py3-none-any.whl").Header("Installing")
+	install := strings.TrimPrefix(strings.TrimSuffix(made, "; the first jobs of the session wait for it"), "job ")
+	code := s.do("execute_python", "session", "lab", "code", "1", "wait_seconds", 0)
+	holds(t, code, "Queued behind", install+" (queued)")
+	holds(t, s.do("check_job_status", "job_id", install), "Queued", "1 job is running, the most allowed (REPL_MAX_JOBS): "+first+" (running)")
+	s.do("cancel_job", "job_id", first)
+	if r := s.end(install); !strings.HasSuffix(r.Header("Status"), "is invalid.)") {
+		t.Errorf("the install that has waited:\n%s", r)
 	}
-	if got := string(s.do("list_sessions")); strings.Contains(got, "lab") {
-		t.Errorf("list_sessions says %s", got)
-	}
+	holds(t, s.end(code.Header("Job ID")), "Status", "failed (not run: job "+install+" did not complete, and this one was queued behind it)")
 }

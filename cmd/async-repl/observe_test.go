@@ -235,20 +235,18 @@ func TestMetricsShowTheServer(t *testing.T) {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	file := newTokens(t, "ada")
-	s := prepare(t, "REPL_MAX_JOBS=1")
-	s.cmd.Args = append(s.cmd.Args, "serve", "-listen", "127.0.0.1:0", "-tokens", file.path)
-	s.begin()
+	s := serveWith(t, "-listen", "127.0.0.1:0", "-tokens", file.path)
 	health := strings.TrimSuffix(s.url(), "/mcp") + "/healthz"
 	if status, text := get(health, "").answer(t); status != http.StatusOK || text != "ok\n" {
 		t.Errorf("at first: %d %s", status, text)
 	}
 	c := s.join(client.Newer, file.tokens["ada"])
-	if _, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "read line"}); err != nil {
+	if _, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "rmdir \"$PWD\"", "wait_seconds": 60}); err != nil {
 		t.Fatal(err)
 	}
 	polltest.Until(t, "the refusal", func() bool { // the answer before counts for a second
 		status, text := get(health, "").answer(t)
-		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "no job can be started: 1 jobs are running")
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "no job can be started: starting a process: ")
 	})
 }
 

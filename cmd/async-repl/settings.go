@@ -68,7 +68,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
 	{"REPL_TIMEOUT", "timeout", "0 (none)", "the time limit of jobs that set none, also at the cost of Python's variables; only running time counts",
 		func(s *settings, v string) error { return setDuration(&s.timeout, v, 0, math.MaxInt64) }},
-	{"REPL_MAX_JOBS", "max-jobs", "1000", "the most jobs running at once",
+	{"REPL_MAX_JOBS", "max-jobs", "1000", "the most jobs running at once; others wait",
 		func(s *settings, v string) error { return setCount(&s.MaxJobs, v) }},
 	{"REPL_MAX_SESSIONS", "max-sessions", "50", "the most Python sessions at once",
 		func(s *settings, v string) error { return setCount(&s.MaxSessions, v) }},

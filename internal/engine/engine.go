@@ -35,7 +35,7 @@ type Config struct {
 	VenvDir  string // the virtual environment; empty: the active one, else .venv in the workspace
 	StateDir string // long output is kept here; made on first use; empty: long output can't be kept
 
-	MaxJobs     int // limits the jobs that run at once
+	MaxJobs     int // limits the jobs that run at once; others are queued
 	MaxSessions int // limits the sessions that exist at once
 
 	// SessionTTL is how long a session can be idle before the engine ends it. Without it, the

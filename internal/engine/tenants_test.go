@@ -148,9 +148,11 @@ func TestReady(t *testing.T) {
 		t.Errorf("before the first tenant: %v", err)
 	}
 	b, sc := tenant(t, full, "alice", t.TempDir())
-	jobstest.Start(t, b.Jobs(), jobs.Spec{}, waits{})
-	if err := full.Ready(); err == nil || err.Error() != "1 jobs are running, the most allowed" {
-		t.Errorf("with as many jobs as are allowed: %v", err)
+	for range 1000 {
+		jobstest.Start(t, b.Jobs(), jobs.Spec{}, waits{})
+	}
+	if err := full.Ready(); err == nil || err.Error() != "1000 jobs are queued, the most allowed" {
+		t.Errorf("with as many queued jobs as are allowed: %v", err)
 	}
 	_, sc = tenant(t, gone, "alice", filepath.Join(t.TempDir(), "alice"))
 	must.Do(t, os.Remove(sc.Workspace))

@@ -216,17 +216,42 @@ func TestStopsOfCallsSpareVariables(t *testing.T) {
 	}
 }
 
-func TestTooManyJobsNamesTheOldest(t *testing.T) {
+// Jobs beyond the limit are queued, and say for which jobs they wait: first for those that a client
+// can answer. Only a full queue is refused, and makes no session.
+func TestJobsBeyondTheLimitAreQueued(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 1})
+	w.jobs = jobs.NewRegistry(jobs.Config{Logs: output.NewStore(output.Config{}), MaxRunning: 2})
 	defer w.jobs.Close(jobs.Stop{By: jobs.Shutdown})
 	c := w.dial(engine.Scope{})
-	id := field(c.call("execute_command_async", given{"command": "hang", "wait_seconds": 0}), "Job ID")
-	got := c.refused("execute_python", given{"code": `out ""`})
-	want := "1 job is running, the most allowed; nothing was started. Wait for one or end one with cancel_job.\nThe oldest: " + id + " *, shell*: hang"
-	if !matches(want, got) {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	check := func(want, got string) {
+		t.Helper()
+		if !matches(want, got) {
+			t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		}
+	}
+	one := field(c.call("execute_command_async", given{"command": "hang", "wait_seconds": 0}), "Job ID")
+	two := field(c.call("execute_python", given{"code": `ask line "? "`, "wait_seconds": 60}), "Job ID")
+	got := c.call("execute_python", given{"code": `out "three"`, "session": "other", "wait_seconds": 0})
+	three := field(got, "Job ID")
+	queued := "2 jobs are running, the most allowed (REPL_MAX_JOBS): " + two + " (waiting_input), " + one + " (running)"
+	check("Job ID: "+three+"\nStatus: queued\nQueued: "+queued+"\nCursor: 0\nSession: new\n", got)
+	check("*\n\nJob ID: "+three+"\nStatus: queued\nQueued: "+queued+"\nCursor: 0\n", c.call("wait_for_jobs", given{"job_ids": []string{three}, "wait_seconds": 0}))
+	check("Jobs: 1, newest first\n\n"+three+` queued, python other: out "three"`+"\n", c.call("list_jobs", given{"status": "queued"}))
+	check("*\nJobs: 2 of at most 2 at once: 1 queued, 1 running, 1 waiting_input\n*", c.call("server_status", nil))
+
+	c.call("send_python_input", given{"job_id": two, "text": "x", "wait_seconds": 60})
+	check("*\nStatus: completed\n*", c.call("check_job_status", given{"job_id": three, "wait_seconds": 60}))
+
+	four := field(c.call("execute_command_async", given{"command": "hang", "wait_seconds": 0}), "Job ID")
+	for range 1000 {
+		jobstest.Start(t, w.jobs, jobs.Spec{}, &program{w, "hang"})
+	}
+	refusal := "1,000 jobs are queued, the most allowed; nothing was started. *cancel_job.\nRunning: 2\n" + one + " running, shell, *s: hang\n" + four + " running, shell, *s: hang"
+	check(refusal, c.refused("execute_python", given{"code": `out ""`}))
+	check(refusal, c.refused("create_session", given{"name": "lab", "packages": "spam"}))
+	if got := c.call("list_sessions", nil); strings.Contains(got, "\nlab,") {
+		t.Errorf("a session was made:\n%s", got)
 	}
 }
 

@@ -56,6 +56,9 @@ func (g *program) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		}
 		lines = lines[1:]
 	}
+	if p.Admit(ctx) != nil {
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: p.Stop()}}
+	}
 	p.Begin()
 	g.w.begins(p.ID())
 	for _, line := range lines {

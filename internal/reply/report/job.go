@@ -270,12 +270,38 @@ func listenersOf(record jobs.Record, live jobs.Live) (listeners []jobs.Listener,
 	return listeners, onLoop
 }
 
-// queued names the job that a queued one waits for, because that job can be waiting for input.
+// queued names the jobs that a queued one waits for, because they can be waiting for input.
 func (rp *Reporter) queued(r *Reply, record jobs.Record) {
 	if ahead := rp.Ahead(record); ahead != nil {
-		r.Line("Queued behind", fmt.Sprintf("%s (%s)", ahead.ID, StatusText(*ahead)))
+		r.Line("Queued behind", named(*ahead))
 		r.shown = append(r.shown, *ahead)
+		return
 	}
+	if rp.Jobs == nil {
+		return
+	}
+	running := rp.Jobs.Running(record.ID)
+	if len(running) == 0 {
+		return
+	}
+	var names []string
+	for i, other := range running {
+		if i == runningMax {
+			names = append(names, view.Count(len(running)-i)+" more")
+			break
+		}
+		names = append(names, named(other))
+		r.shown = append(r.shown, other)
+	}
+	r.Line("Queued", fmt.Sprintf("%s running, the most allowed (REPL_MAX_JOBS): %s", view.CountAre(len(running), "job"), strings.Join(names, ", ")))
+}
+
+// runningMax is how many of the jobs that run a reply names.
+const runningMax = 5
+
+// named returns the id of a job and its status.
+func named(record jobs.Record) string {
+	return fmt.Sprintf("%s (%s)", record.ID, StatusText(record))
 }
 
 // Ahead returns the job that a queued job waits for, preferably a running job. It returns nil if

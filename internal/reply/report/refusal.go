@@ -62,10 +62,13 @@ func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
 }
 
 func (rp *Reporter) tooMany(e *jobs.TooManyError) *Reply {
-	r := Textf("%s running, the most allowed; nothing was started. Wait for one or end one with cancel_job.", view.CountAre(e.Limit, "job"))
-	if e.Oldest.ID != "" {
-		fmt.Fprintf(&r.b, "\nThe oldest: %s", rp.Line(e.Oldest))
+	r := Textf("%s queued, the most allowed; nothing was started. Wait until some have run, answer those that wait for input, or end some with cancel_job.", view.CountAre(e.Limit, "job"))
+	r.shown = e.Running[:min(runningMax, len(e.Running))]
+	if len(e.Running) > 0 {
+		fmt.Fprintf(&r.b, "\nRunning: %d", len(e.Running))
 	}
-	r.shown = []jobs.Record{e.Oldest}
+	for _, record := range r.shown {
+		r.b.WriteString("\n" + rp.Line(record))
+	}
 	return r
 }
