@@ -94,23 +94,28 @@ func TestServersOfTheEventLoop(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	const code = "import asyncio, time\nserver = await asyncio.start_server(lambda r, w: w.close(), '127.0.0.1', 0)\nprint('%s:%d' % server.sockets[0].getsockname())"
+	run := func(code string) client.Reply { return s.end(s.do("execute_python", "code", code).Header("Job ID")) }
 	note := func(r client.Reply) string {
 		_, address, _ := strings.Cut(string(r), "--- STDOUT ---\n")
 		address, _, _ = strings.Cut(address, "\n")
 		return "the session's event loop serves " + address + ": it answers only while a job awaits"
 	}
-	r := s.do("execute_python", "code", code, "wait_seconds", 60)
+	r := run(code)
 	holds(t, r, "Status", "completed", "Note", note(r))
-	r = s.do("execute_python", "code", "await asyncio.sleep(0)", "wait_seconds", 60)
-	holds(t, r, "Status", "completed", "Note", "")
+	holds(t, run("await asyncio.sleep(0)"), "Status", "completed", "Note", "")
 	for _, code := range []string{code + "\ntime.sleep(1000)", code + "\nawait server.serve_forever()"} {
-		r = s.do("execute_python", "code", code, "wait_seconds", 100) // ends with the wait for a server
+		id := s.do("execute_python", "code", code, "wait_seconds", 100).Header("Job ID") // ends with the wait for a server
+		polltest.Check(t, func() error {
+			if r = s.do("check_job_status", "job_id", id); r.Header("Note") != "" {
+				return nil
+			}
+			return fmt.Errorf("it has no note:\n%s", r) // it listens before the loop knows of it
+		})
 		holds(t, r, "Status", "running", "Note", note(r), "Listening", "")
-		s.do("cancel_job", "job_id", r.Header("Job ID"))
-		s.end(r.Header("Job ID"))
+		s.do("cancel_job", "job_id", id)
+		s.end(id)
 	}
-	r = s.do("execute_python", "code", "server.close(); del server; await asyncio.sleep(0)", "wait_seconds", 60)
-	holds(t, r, "Status", "completed", "Note", "")
+	holds(t, run("server.close(); await asyncio.sleep(0)"), "Status", "completed", "Note", "")
 }
 
 // A port that a short job opened is not the next job's, and does not end its wait.
