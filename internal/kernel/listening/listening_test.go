@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -130,6 +131,23 @@ func TestPortOfAShortJobIsNotThatOfALaterOne(t *testing.T) {
 			later.says(t, listen(t, "tcp4", "127.0.0.1:0"))
 		})
 	}
+}
+
+// A job that begins while a poll searches has none of the ports that were there before.
+func TestPortsBeforeAJobThatBeginsDuringASearch(t *testing.T) {
+	var tree *listening.Tree
+	var later job
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { later = follow(tree, true); close(begun) })
+	tree = listening.NewTree(func() ([]procfs.Process, error) {
+		begin()
+		return ourselves()
+	})
+	defer tree.Close()
+	listen(t, "tcp4", "127.0.0.1:0")
+	follow(tree, false)
+	<-begun
+	later.says(t, listen(t, "tcp4", "127.0.0.1:0"))
 }
 
 // A tree that could not be listed is searched again.

@@ -62,7 +62,7 @@ func (t *Tree) Follow(report func([]Port), opened bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	switch {
-	case !all.due: // a poll has come since
+	case !all.due && !all.polling: // a poll has come since
 		t.earlier = nil
 	case opened:
 		t.earlier, _ = listeners() // an error: the last ports of the job before count as this one's
@@ -105,6 +105,7 @@ type poller struct {
 	mu         sync.Mutex
 	trees      map[*Tree]bool
 	due        bool        // the next poll must update the trees even if the table is the same
+	polling    bool        // a poll updates the trees, but not those whose next job has begun by then
 	timer      *time.Timer // starts the next poll; nil: the poller does not run
 	resting    bool        // the next poll comes after restTime, not after pollTime
 	youngUntil time.Time   // a job is young until then
@@ -216,7 +217,7 @@ func (p *poller) snapshots(changed bool) (snapshots []snapshot) {
 	if !changed && !p.due {
 		return nil
 	}
-	p.due = false
+	p.due, p.polling = false, true
 	for t := range p.trees {
 		now := snapshot{Tree: t, last: t.job, report: t.report, earlier: t.earlier}
 		if t.report != nil {
@@ -231,6 +232,7 @@ func (p *poller) snapshots(changed bool) (snapshots []snapshot) {
 func (p *poller) drop(snapshots []snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.polling = false
 	for _, t := range snapshots {
 		if t.report == nil && t.Tree.report == nil {
 			delete(p.trees, t.Tree)
