@@ -43,6 +43,13 @@ a = pd.DataFrame({"x": range(5), "y": list("abcde")}); b = a.x; c = a.set_index(
 e = pd.Series(range(3), index=pd.date_range("2020", periods=3)); f = pd.DataFrame(); g = a.set_index("y").T
 class Mine(pd.DataFrame): shape = property(lambda self: print("user code ran"))
 h = Mine({"x": [1]})`, map[string][]int64{"a": {5, 2}, "b": {5}, "c": {5, 0}, "d": nil, "e": {3}, "f": {0, 0}, "g": {1, 5}, "h": nil}},
+		"polars": {`import polars as pl
+a = pl.DataFrame({"x": range(5), "y": list("abcde")}); b = a["x"]; c = a.lazy(); f = pl.DataFrame()
+class Mine(pl.DataFrame): shape = property(lambda self: print("user code ran"))
+h = Mine({"x": [1]})`, map[string][]int64{"a": {5, 2}, "b": {5}, "c": nil, "f": {0, 0}, "h": nil}},
+		"pyarrow": {`import pyarrow as pa
+a = pa.table({"x": range(5), "y": list("abcde")}); b = a.to_batches()[0]; c = a["x"]; f = pa.table({})`,
+			map[string][]int64{"a": {5, 2}, "b": {5, 2}, "c": nil, "f": {0, 0}}},
 		"torch": {"import torch; a = torch.zeros((3, 4))", map[string][]int64{"a": {3, 4}}},
 		"jax":   {"import jax; a = jax.numpy.zeros((3, 4))", map[string][]int64{"a": {3, 4}}},
 	}

@@ -114,7 +114,7 @@ def is_utf8(text: str) -> bool:
 
 @breakable
 def plain(value: Any) -> Any:
-    """Convert a time, or a value of numpy or pandas, to a value that json can write."""
+    """Convert a time, or a value of numpy, pandas, polars or pyarrow, to one that json can write."""
     kind = type(value)
     library = library_of(kind)
     if library == "numpy":
@@ -123,6 +123,15 @@ def plain(value: Any) -> Any:
     if library == "pandas" and any([name_of(each) == "NDFrame" for each in bases_of(kind)]):
         check(value.size)
         return split(value)
+    if library == "polars" and name_of(kind) in ("DataFrame", "Series"):
+        if name_of(kind) == "Series":
+            check(value.len())
+            return {"name": value.name, "data": without_nan(value.to_list())}
+        check(value.height * value.width)
+        return rows(value.columns, [each.to_list() for each in value.get_columns()])
+    if library == "pyarrow" and name_of(kind) in ("Table", "RecordBatch"):
+        check(value.num_rows * value.num_columns)
+        return rows(value.schema.names, [each.to_pylist() for each in value.columns])
     if library in ("pandas", "datetime") and hasattr(kind, "isoformat"):
         return value.isoformat() if value == value else None  # NaT equals nothing
     if library == "pandas" and name_of(kind) in ("Interval", "Period"):
@@ -143,6 +152,18 @@ def split(value: Any) -> Fields:
     columns = [cells(value.iloc[:, i]) for i in range(value.shape[1])]
     return {"columns": value.columns.tolist(), "index": index,
             "data": list(zip(*columns)) if columns else [[] for _ in index]}
+
+
+@breakable
+def rows(names: list[str], columns: list[list[Any]]) -> Fields:
+    """Return a table without an index in the form split."""
+    return {"columns": names, "data": list(zip(*map(without_nan, columns)))}
+
+
+@breakable
+def without_nan(cells: list[Any]) -> list[Any]:
+    """Return cells with None for NaN, for which JSON has no word."""
+    return [None if issubclass(type(each), float) and each != each else each for each in cells]
 
 
 @breakable

@@ -23,6 +23,7 @@ COUNTED = set(map(id, (
     str, bytes, bytearray, memoryview, list, tuple, range, dict, set, frozenset, deque)))
 # The types of getsets and members.
 C_ATTRIBUTES = set(map(id, map(type, map(type.__dict__.get, ("__dict__", "__basicsize__")))))
+METHOD: Any = type(list.append)
 NESTED = 5  # levels of objects in an index, at most
 # Attributes in which an index keeps its parts, and in which these keep theirs.
 PARTS = "_range", "_data", "_codes", "_pa_array", "_ndarray"
@@ -95,7 +96,7 @@ def numbers(found: Any) -> Shape | None:
 
 
 def array_shape(value: object) -> Shape | None:
-    """Return the shape of an array of numpy."""
+    """Return the shape of an array of numpy, or of a table of pyarrow."""
     return numbers(attribute(value, "shape"))
 
 
@@ -116,6 +117,20 @@ def frame_shape(value: object) -> Shape | None:
     axes = attribute(manager, "axes") or attribute(manager, "__dict__")["axes"]
     found = [index_length(axis, NESTED) for axis in reversed(axes)]
     return None if None in found else found  # type: ignore[return-value]
+
+
+def result(value: object, method: str) -> Any:
+    """Return what a method in C code returns that has no arguments, or None."""
+    found = contents(type(value)).get(method)
+    return found(value) if type(found) is METHOD else None
+
+
+def polars_shape(value: object) -> Shape | None:
+    """Return the shape of a frame of polars, or of a series, as the object in Rust tells it."""
+    held = attribute(value, "__dict__")
+    if "_df" in held:
+        return numbers(result(held["_df"], "shape"))
+    return numbers((result(held["_s"], "len"),))
 
 
 def index_length(value: Any, nested: int) -> int | None:
@@ -148,6 +163,10 @@ READERS: dict[tuple[str, str], Callable[[object], Shape | None]] = {
     ("numpy", "matrix"): array_shape,
     ("pandas", "DataFrame"): frame_shape,
     ("pandas", "Series"): frame_shape,
+    ("polars", "DataFrame"): polars_shape,
+    ("polars", "Series"): polars_shape,
+    ("pyarrow", "Table"): array_shape,
+    ("pyarrow", "RecordBatch"): array_shape,
     ("torch", "Tensor"): tensor_shape,
     ("torch", "Parameter"): tensor_shape,
     ("jaxlib", "ArrayImpl"): traced_shape,

@@ -284,6 +284,30 @@ class TestNews(Requests):
         self.assertEqual(self.news("last = 1"), {**none, "new": ["last"], "new_count": 1})
 
 
+class TestTables(Requests):
+    @unittest.skipUnless(find_spec("polars"), "there is no polars")
+    def test_polars_in_json(self) -> None:
+        self.run_code("import polars as pl, datetime\nframe = pl.DataFrame({'a': [1, None], "
+                      "'b': [float('nan'), 0.5], 'c': [[1], []], 'd': [datetime.date(2026, 1, 2)] * 2})")
+        self.assertEqual(json.loads(self.get("frame", format="json")), {
+            "columns": ["a", "b", "c", "d"],
+            "data": [[1, None, [1], "2026-01-02"], [None, 0.5, [], "2026-01-02"]]})
+        self.assertEqual(json.loads(self.get("frame['b']", format="json")),
+                         {"name": "b", "data": [None, 0.5]})
+        self.assertEqual(json.loads(self.get("[frame[:0]]", format="json")),
+                         [{"columns": ["a", "b", "c", "d"], "data": []}])
+        self.assertIn("type LazyFrame", self.refusal("get", "frame.lazy()", format="json"))
+        self.assertIn("its JSON is longer", self.refusal(
+            "get", "pl.DataFrame({'a': range(1 << 20), 'b': 1})", format="json"))
+
+    @unittest.skipUnless(find_spec("pyarrow"), "there is no pyarrow")
+    def test_tables_of_arrow_in_json(self) -> None:
+        self.run_code("import pyarrow as pa\ntable = pa.table({'a': [1, None], 'b': [1.5, None]})")
+        want = {"columns": ["a", "b"], "data": [[1, 1.5], [None, None]]}
+        for code in "table", "table.to_batches()[0]":
+            self.assertEqual(json.loads(self.get(code, format="json")), want)
+
+
 @unittest.skipUnless(find_spec("numpy") and find_spec("pandas"), "there is no numpy or pandas")
 class TestLibraries(Requests):
     def test_json(self) -> None:
