@@ -33,11 +33,11 @@ ENDED_BY = {  # calls that end the threads of a library
     PYTHON: "executor.shutdown(), Thread.join(), Pool.terminate()",
     "cv2": "cv2.setNumThreads(1)",
     "cygrpc": "server.stop(None).wait(), channel.close()",
-    "duckdb": "con.close()",
+    "duckdb": "con.close(), duckdb.default_connection().close()",
     "zmq": "context.destroy()"}
 POOL = "ExecutorManagerThread"  # loky's thread for a pool; joblib and scikit-learn use loky
 POOL_ENDED_BY = "get_reusable_executor().shutdown() (of joblib.externals.loky, or loky)"
-INSTEAD = "run the code again in a new session"
+INSTEAD = "run the code again in a new session, by from_job with rerun=true"
 
 
 def refusal(python: Mapping[int, Any]) -> str | None:

@@ -299,11 +299,12 @@ class TestBranch(unittest.TestCase):
         self.assertEqual(
             reason({"_duckdb.cpython-311.so": 9, PYTHON: 1}, ["worker"]),
             "10 threads run that would be missing after a fork (_duckdb, worker); end what runs by "
-            "executor.shutdown(), Thread.join(), Pool.terminate(), con.close(), or run the code "
-            "again in a new session")
+            "executor.shutdown(), Thread.join(), Pool.terminate(), con.close(), "
+            "duckdb.default_connection().close(), or run the code again in a new session, by from_job "
+            "with rerun=true")
         self.assertEqual(reason({"_polars.so": 1}, []),
                          "a thread runs that would be missing after a fork (_polars); "
-                         "run the code again in a new session")
+                         "run the code again in a new session, by from_job with rerun=true")
 
     def test_an_open_gpu_is_found(self) -> None:
         self.assertEqual(gpu(["/tmp/x", "/dev/nvidia0", "/dev/null"]), "/dev/nvidia0")
