@@ -79,6 +79,21 @@ func TestCodeThatEndsItsInterruptItself(t *testing.T) {
 	b.want("1", "completed")
 }
 
+// What DuckDB makes of the interrupt of a query is that interrupt, if it was asked for.
+func TestInterruptOfDuckDB(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const class = "class InterruptException(Exception): pass\nInterruptException.__module__ = '_duckdb'\n"
+	const on = class + "import time\ntry: print('on', flush=True); time.sleep(300)\nexcept KeyboardInterrupt: raise "
+	for raised, failed := range map[string]string{
+		"RuntimeError('Query interrupted')":                   "failed (RuntimeError: Query interrupted)",
+		"InterruptException('INTERRUPT Error: Interrupted!')": "failed (_duckdb.InterruptException: INTERRUPT Error: Interrupted!)",
+	} {
+		b.interrupt(b.startUntil(on+raised, "on"))
+		b.want(class+"raise "+raised, failed) // nobody has asked for it
+	}
+}
+
 func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the ladder")

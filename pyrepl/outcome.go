@@ -61,7 +61,7 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 	case st == nil:
 	case !done.Interrupted && !(r.handlesTerm && slices.Contains(r.rungs, jobs.Terminate)):
 		rec.Rungs = nil // the code had ended by itself
-	case strings.HasPrefix(done.Error, "KeyboardInterrupt"):
+	case isInterrupt(done.Error):
 		rec.Stop, rec.By = st, st.By
 	}
 	rec.Notes = nonEmpty(r.w.LeftOut(r.p.ID()), r.killedNote(killed))
@@ -74,6 +74,13 @@ func (r *run) outcome(done worker.DoneEvent) jobs.Outcome {
 		}
 	}
 	return out
+}
+
+// isInterrupt reports whether an exception is the interrupt of the code, or what DuckDB makes of one
+// that reaches a query (measured with 1.4 and 2.0).
+func isInterrupt(exception string) bool {
+	return strings.HasPrefix(exception, "KeyboardInterrupt") || exception == "RuntimeError: Query interrupted" ||
+		strings.HasPrefix(exception, "_duckdb.InterruptException:") || strings.HasPrefix(exception, "duckdb.InterruptException:")
 }
 
 // nonEmpty returns the texts that are not empty.
