@@ -2,6 +2,8 @@ package procfs
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -173,4 +175,17 @@ func (c *ThreadClock) read() (string, error) {
 	var buf [2048]byte
 	b, err := ReadStart(c.path, buf[:])
 	return string(b), err
+}
+
+// ThreadTime returns the CPU time of a thread that does not run, or 0 if the kernel keeps no account of
+// it.
+func ThreadTime(pid, tid int) (time.Duration, error) {
+	var buf [64]byte
+	b, err := ReadStart(TaskPath(pid, tid, "schedstat"), buf[:])
+	if err != nil {
+		return 0, err
+	}
+	used, _, _ := strings.Cut(string(b), " ")
+	n, err := strconv.ParseInt(used, 10, 64)
+	return time.Duration(n), err
 }

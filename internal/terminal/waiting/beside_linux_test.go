@@ -40,3 +40,26 @@ os.read(0, 100)`)
 		})
 	}
 }
+
+// A program that reads from its start on, as erl does, does not wait while its other threads hand work
+// to each other, although all of them are parked at times.
+func TestReaderBesideThreadsThatHandWorkToEachOther(t *testing.T) {
+	t.Parallel()
+	p := newNursery(t).start(t, `
+r, w = os.pipe()
+def read():
+    while True:
+        poll(0, r)
+        os.read(r, 1)
+thread(read)
+for n in range(12):
+    end = time.process_time() + 0.005
+    while time.process_time() < end: pass
+    time.sleep(0.025)
+print("1> ", end="", flush=True)
+os.write(w, b".")
+time.sleep(1000)`)
+	if got := nextWaiting(t, p.watch(t)); !strings.HasSuffix(got.printed, "1> ") {
+		t.Errorf("reported to wait after %q", got.printed)
+	}
+}

@@ -60,5 +60,6 @@ func ReadOutside(context.Context, *tty.PTY, func() ([]int, error)) (reads, unkno
 // A readerClock is not needed here: no reader is seen.
 type readerClock struct{}
 
-func (*readerClock) ran() bool       { return true }
-func (*readerClock) follow(Evidence) {}
+func (*readerClock) ran() bool             { return true }
+func (*readerClock) follow(Evidence)       {}
+func (*readerClock) others() time.Duration { return 0 }

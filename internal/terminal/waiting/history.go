@@ -32,8 +32,8 @@ type facts struct {
 	all     bool          // they are all known
 
 	// About the thread that was seen to read.
-	ran     bool          // it has run since the last scan, as far as is known
-	program time.Duration // CPU time of its program
+	ran    bool          // it has run since the last scan, as far as is known
+	others time.Duration // CPU time of the other threads of its program
 }
 
 // A history decides what one scan can't, from the results of earlier scans.
@@ -53,7 +53,10 @@ type history struct {
 
 // answered returns the history after input was sent. It keeps what the reader's program does: the
 // reader's clock shows whether it has run since.
-func (h history) answered() history { return history{enough: h.enough, otherThreads: h.otherThreads} }
+func (h history) answered() history {
+	h.otherThreads.working = facts{} // they have time to come to rest again
+	return history{enough: h.enough, otherThreads: h.otherThreads}
+}
 
 // judge returns the verdict of the newest scan in the light of those before it.
 func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
@@ -76,7 +79,11 @@ func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 		h.loop, h.hidden = Evidence{}, Evidence{}
 	}
 	if v.alone() {
-		return h.otherThreads.judge(ev, v, f, h.enough)
+		ev, v, h.due = h.otherThreads.judge(ev, v, f, h.enough)
+		return ev, v
+	}
+	if v != uncertain {
+		h.otherThreads.working = facts{}
 	}
 	return ev, v
 }

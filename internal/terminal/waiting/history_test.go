@@ -18,8 +18,10 @@ func TestHistory(t *testing.T) {
 		want    verdict
 		also    string
 		ran     bool // the reader, since the scan before
+		pid     int  // of the reader; 0: 7
 		tid     int  // of the reader; 0: 7
 		typed   int  // when the newest input came, since the scan before; 0: none
+		due     int  // when the other threads can have come to rest; 0: that changes nothing
 	}
 	for name, scans := range map[string][]scan{
 		"waits":          {{at: 20, v: waits, want: waits}},
@@ -96,15 +98,60 @@ func TestHistory(t *testing.T) {
 		"reads beside a thread that comes to rest": {
 			{at: 1000, v: crowded, ran: true, want: uncertain},
 			{at: 1400, v: crowded, used: 400, want: uncertain},
-			{at: 1450, v: waits, used: 420, want: waits},
-			{at: 2500, v: waits, used: 440, want: waits},
+			{at: 1450, v: waits, used: 420, want: uncertain},
+			{at: 1649, v: waits, used: 420, want: uncertain},
+			{at: 1650, v: waits, used: 420, want: waits},
+			{at: 2500, v: waits, used: 440, want: uncertain},
 			{at: 2600, v: crowded, used: 440, want: uncertain},
 			{at: 2700, v: waits, used: 440, want: waits},
 		},
 		"reads beside a thread that works now and then": {
 			{at: 1000, v: waits, ran: true, want: waits},
-			{at: 2000, v: waits, used: 50, want: waits},
+			{at: 2000, v: waits, used: 50, want: uncertain},
+			{at: 2200, v: waits, used: 50, want: waits},
 			{at: 3000, v: waits, used: 101, want: accepts, also: threadWorks},
+		},
+		"reads beside threads that hand work to each other": {
+			{at: 1000, v: waits, used: 100, ran: true, want: uncertain},
+			{at: 1100, v: waits, used: 120, want: uncertain},
+			{at: 1200, v: waits, printed: 1190, used: 130, want: uncertain},
+			{at: 1399, v: waits, printed: 1190, used: 130, want: uncertain},
+			{at: 1400, v: waits, printed: 1190, used: 130, want: waits},
+			{at: 1600, v: waits, printed: 1580, used: 130, typed: 1500, ran: true, want: waits},
+		},
+		"reads beside threads that hand work to each other for long": {
+			{at: 1000, v: waits, used: 100, ran: true, want: uncertain},
+			{at: 1100, v: waits, used: 150, ran: true, want: uncertain},
+			{at: 1250, v: waits, used: 200, ran: true, want: uncertain},
+			{at: 1400, v: waits, used: 250, want: uncertain},
+			{at: 1500, v: waits, used: 300, ran: true, want: accepts, also: threadWorks, due: 1700},
+			{at: 1600, v: waits, used: 300, want: accepts, also: threadWorks, due: 1700},
+			{at: 1700, v: waits, used: 300, want: waits},
+		},
+		"reads beside threads that do next to nothing": {
+			{at: 1000, v: waits, used: 2, ran: true, want: waits},
+			{at: 1020, v: waits, used: 4, typed: 1005, ran: true, want: waits},
+			{at: 1040, v: waits, used: 5, typed: 1025, ran: true, want: uncertain},
+		},
+		"reads in another program, which has one thread": {
+			{at: 1000, v: waits, used: 100, ran: true, want: uncertain},
+			{at: 1020, v: waits, pid: 8, ran: true, want: waits},
+		},
+		"has worked beside a read before": {
+			{at: 1000, v: waits, used: 9, ran: true, want: uncertain},
+			{at: 5000, v: busy, want: busy},
+			{at: 9000, v: waits, used: 12, ran: true, want: uncertain},
+			{at: 9200, v: waits, used: 12, want: waits},
+		},
+		"reads beside a thread that never rests and does little": {
+			{at: 1000, v: waits, used: 100, ran: true, want: uncertain},
+			{at: 1250, v: waits, used: 103, want: uncertain},
+			{at: 1499, v: waits, used: 106, want: uncertain},
+			{at: 1500, v: waits, used: 109, want: waits},
+			{at: 1600, v: waits, used: 112, want: waits},
+			{at: 1700, v: waits, used: 115, typed: 1650, ran: true, want: uncertain},
+			{at: 1900, v: waits, used: 118, want: uncertain},
+			{at: 2200, v: waits, used: 121, want: waits},
 		},
 		"reads beside a thread that prints": {
 			{at: 1000, v: waits, ran: true, want: waits},
@@ -172,9 +219,9 @@ func TestHistory(t *testing.T) {
 					typed = after(s.typed)
 					h = h.answered()
 				}
-				f := facts{now: after(s.at), printed: after(s.printed), typed: typed, used: used, all: true, ran: s.ran, program: used}
-				ev, v := h.judge(Evidence{Kind: kindKey, pid: 7, tid: cmp.Or(s.tid, 7)}, s.v, f)
-				if v != s.want || v == waits && ev.pid != 7 {
+				f := facts{now: after(s.at), printed: after(s.printed), typed: typed, used: used, all: true, ran: s.ran, others: used}
+				ev, v := h.judge(Evidence{Kind: kindKey, pid: cmp.Or(s.pid, 7), tid: cmp.Or(s.tid, 7)}, s.v, f)
+				if v != s.want || v == waits && ev.pid != cmp.Or(s.pid, 7) {
 					t.Errorf("%d ms: got %+v, verdict %d, want %d", s.at, ev, v, s.want)
 				}
 				if want := s.also; ev.also != want && v != uncertain && s.v != looping {
@@ -183,7 +230,10 @@ func TestHistory(t *testing.T) {
 				if again := "wakes by itself within a second"; s.v == looping && (v == accepts) != (ev.also == again) {
 					t.Errorf("%d ms: it also %q", s.at, ev.also)
 				}
-				want := s.v == looping && s.want == accepts || s.v == refused && s.want == uncertain
+				want := s.v == looping && s.want == accepts || s.v == refused && s.want == uncertain || s.due != 0
+				if s.due != 0 && !h.due.Equal(after(s.due)) {
+					t.Errorf("%d ms: the other threads can rest at %v, want %d ms", s.at, h.due.Sub(begin), s.due)
+				}
 				if can := h.due.After(f.now); can != want || !can && !h.due.IsZero() {
 					t.Errorf("%d ms: time can change it at %v, want %t", s.at, h.due.Sub(begin), want)
 				}

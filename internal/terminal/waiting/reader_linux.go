@@ -1,6 +1,10 @@
 package waiting
 
-import "asyncrepl/internal/kernel/procfs"
+import (
+	"time"
+
+	"asyncrepl/internal/kernel/procfs"
+)
 
 // A readerClock detects that the thread which was last seen to read has run.
 type readerClock struct {
@@ -25,4 +29,17 @@ func (c *readerClock) follow(ev Evidence) {
 	if c.pid != ev.pid || c.tid != ev.tid {
 		*c = readerClock{pid: ev.pid, tid: ev.tid}
 	}
+}
+
+// others returns the CPU time of the other threads of the program that c follows. If the kernel keeps no
+// account of a thread, the reader's own time is part of it. If the program is gone, the next scan shows
+// that.
+func (c *readerClock) others() time.Duration {
+	s, err := procfs.Inspect(c.pid)
+	if err != nil || s.Threads == 1 {
+		return 0
+	}
+	all, _ := procfs.CPUTime(c.pid)
+	own, _ := procfs.ThreadTime(c.pid, c.tid)
+	return all - own
 }

@@ -180,7 +180,7 @@ func (w *Watcher) scan() {
 	f := facts{printed: printed, used: w.clocks.Used(), all: w.clocks.Complete(), ran: ran}
 	if v.alone() {
 		w.reader.follow(ev)
-		f.program, _ = procfs.CPUTime(ev.pid) // an error: it is gone, and the next scan shows that
+		f.others = w.reader.others()
 	}
 	if v == looping {
 		f.printed = w.LastOutput() // the scan has seen the loop since it printed that
