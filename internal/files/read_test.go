@@ -57,12 +57,38 @@ func TestWhatIsNoText(t *testing.T) {
 	d, path := workspace(t)
 	for content, want := range map[string]bool{
 		"": true, "a\x00b": true, "caf\xc3\xa9": true,
-		"caf\xc3": false, "\xff": false, "\xa9caf": false, "ab\xc3(": false, "\x80\x80\x80\x80": false,
+		"caf\xe9 cr\xe8me\n": true, "caf\xc3": true, "\xa9caf": true, "ab\xc3(": true, "\xe9\xe8\x1b[0m tr\xe8s": true,
+		"\xff": false, "a\x00b\xff": false, "\x80\x80\x80\x80": false, "abcdef\xff\x01\x02\x03": false,
 	} {
 		put(t, filepath.Join(path, "file"), content, 0o644)
 		part, err := d.Read("file", 0, 100)
 		if err != nil || part.Text() != want || string(part.Data) != content {
 			t.Errorf("%q: %+v, %v", content, part, err)
+		}
+	}
+}
+
+// A Latin-1 file is read in parts of any size: no byte is lost or doubled.
+func TestDamagedTextIsReadInParts(t *testing.T) {
+	d, path := workspace(t)
+	text := strings.Repeat("d\xe9j\xe0 vu\xa0: 5 \xb0C, na\xefve\n", 20)
+	put(t, filepath.Join(path, "file"), text, 0o644)
+	for n := int64(5); n < 20; n++ {
+		var got strings.Builder
+		for offset := int64(0); offset < int64(len(text)); {
+			part, err := d.Read("file", offset, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part.Text() // which may say no of a few bytes
+			if part.Cut(int(n)); part.From != offset || part.Next() == offset {
+				t.Fatalf("%d bytes from %d: %+v", n, offset, part)
+			}
+			got.Write(part.Data)
+			offset = part.Next()
+		}
+		if got.String() != text {
+			t.Errorf("parts of %d bytes: %q", n, got.String())
 		}
 	}
 }

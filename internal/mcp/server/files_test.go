@@ -41,6 +41,9 @@ func TestFilesAreWrittenReadEditedAndDeleted(t *testing.T) {
 		{"edit_file", given{"path": "a/b.txt", "old": "e", "new": "E", "count": 9}, "Edited: a/b.txt, 3 places: lines 1, 3, 3\n"},
 		{"write_file", given{"path": "raw", "content": "/w\nA=", "binary_base64": true}, "Written: raw, 2 bytes, new\n"},
 		{"read_file", given{"path": "raw"}, "File: raw, 2 bytes\nEncoding: base64\n\n/wA="},
+		{"write_file", given{"path": "latin1", "content": "Y2Fm6SBjcuhtZQo=", "binary_base64": true}, "Written: latin1, 11 bytes, new\n"},
+		{"read_file", given{"path": "latin1"}, "File: latin1, 11 bytes\nEncoding: not UTF-8; 2 bytes shown as �\n\ncaf� cr�me\n"},
+		{"delete_file", given{"path": "latin1"}, "Deleted: latin1\n"},
 		{"write_file", given{"path": "raw", "content": ""}, "Written: raw, 0 bytes, in place of the old content\n"},
 		{"list_files", nil, "Directory: .\nEntries: 2\n\na/\nraw\n"},
 		{"list_files", given{"path": "", "recursive": true}, "Directory: .\nEntries: 3 to a depth of 3\n\na/\na/b.txt\nraw\n"},
@@ -109,7 +112,7 @@ func TestReadFileIsBounded(t *testing.T) {
 	}{
 		"text":               {text, nil, 16_000},
 		"text, more at once": {text, given{"max_bytes": 1 << 20}, 45_000},
-		"base64":             {"\xff" + text, nil, 16_000},
+		"base64":             {"\x00binary: \xff" + text, nil, 16_000},
 	} {
 		if err := os.WriteFile(filepath.Join(workspace, "file"), []byte(tt.content), 0o644); err != nil {
 			t.Fatal(err)

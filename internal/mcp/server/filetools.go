@@ -66,7 +66,7 @@ func listFiles(ctx context.Context, d *files.Dir, a *arguments.Args, chars int) 
 	return r, nil
 }
 
-// readFile answers read_file: with text, an image, or else base64. It shows as many characters as chars,
+// readFile answers read_file: with text, also if it is damaged, an image, or else base64. It shows as many characters as chars,
 // or as the call asks for.
 func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error) {
 	offset, most := value(a.Offset, 0), value(a.MaxBytes, math.MaxInt64)
@@ -81,7 +81,11 @@ func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error)
 		}
 		return nil, err
 	}
-	if mime := display.Kind(part.Data); mime != "" && offset == 0 && a.MaxBytes == nil {
+	mime := ""
+	if offset == 0 {
+		mime = display.Kind(part.Data)
+	}
+	if mime != "" && a.MaxBytes == nil {
 		return imageReply(d, a.Path, mime)
 	}
 	if offset > part.Size {
@@ -89,9 +93,12 @@ func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error)
 	}
 	r := &report.Reply{}
 	r.Line("File", a.Path+", "+view.CountOf(part.Size, "byte"))
-	text := part.Text()
+	text := mime == "" && part.Text()
 	if text {
 		part.Cut(chars)
+		if n := part.Damaged(); n > 0 {
+			r.Line("Encoding", "not UTF-8; "+view.CountOf(n, "byte")+" shown as �")
+		}
 	} else {
 		part.Data = part.Data[:min(len(part.Data), chars/4*3)]
 		r.Line("Encoding", "base64")
@@ -103,7 +110,7 @@ func readFile(d *files.Dir, a *arguments.Args, chars int) (*report.Reply, error)
 		}
 		r.Line("Shown", shown)
 	}
-	body := string(part.Data)
+	body := string([]rune(string(part.Data))) // each damaged byte is a character of its own
 	if !text {
 		body = base64.StdEncoding.EncodeToString(part.Data)
 	}
