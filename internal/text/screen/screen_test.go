@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/vt"
+
+	"asyncrepl/internal/text/view"
 )
 
 // What a program asks its terminal to do beyond what the library knows, or as it does not do it.
@@ -140,5 +142,20 @@ func BenchmarkDraw(b *testing.B) {
 				_, _ = vt.NewEmulator(120, 40).Write(in)
 			}
 		})
+	}
+}
+
+// Text and screen show the same characters for the line drawing set. The library has another shape of ≤
+// and ≥, and shows _ as it is, which xterm does not.
+func TestLineDrawingIsThatOfText(t *testing.T) {
+	b := []byte("\x1b(0")
+	for c := byte(' ') + 1; c < 0x7f; c++ {
+		if !strings.ContainsRune("_yz", rune(c)) {
+			b = append(b, c)
+		}
+	}
+	p, err := Draw(b, true, Size{2, 120})
+	if want := view.Text(b); err != nil || len(p.Rows) != 1 || p.Rows[0] != want {
+		t.Errorf("screen %q, text %q, %v", p.Rows, want, err)
 	}
 }

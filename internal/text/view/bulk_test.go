@@ -33,6 +33,7 @@ func TestPlainTextIsNotDrawn(t *testing.T) {
 		"moved up before":         "a\nb\nc\x1b[2A" + plain,
 		"on the other screen":     "\x1b[?1049h" + strings.ReplaceAll(plain, "0", " ") + "\x1b[?1049l",
 		"placed":                  "\x1b[5;1Hx" + plain + "\x1b[1;1Hy",
+		"line drawing":            "\x1b(0" + plain + "\x1b(B" + plain,
 		"a status line":           "\x1b7\x1b[40;1Hbar" + plain + "\x1b8",
 		"saved":                   "a\x1b7" + plain + "\x1b8b",
 		"marks":                   "--- STDOUT ---\n" + strings.Repeat("--- STDERR ---\r\n--- a/b\n\\--- X ---\n   --- Y ---\n\u00a0--- Z ---\n\u200b---Z---\n", 400),

@@ -21,6 +21,7 @@ func (s *screen) escape(final byte) {
 	case 'M':
 		s.up(1)
 	case 'c':
+		s.drawing, s.shifted = [2]bool{}, 0
 		s.fresh()
 	}
 }
@@ -38,12 +39,27 @@ func (s *screen) control(q escape.Sequence) {
 		s.eraseLine(q.Params[0])
 	case 'X', 'P', '@':
 		s.shift(q.Final, max(q.Params[0], 1))
+	case 'b':
+		s.repeat(max(q.Params[0], 1))
 	case 's':
 		s.save()
 	case 'u':
 		s.restore()
 	default:
 		s.move(q.Final, max(q.Params[0], 1), max(q.Params[1], 1))
+	}
+}
+
+// repeat draws the character before the cursor n more times, as curses has lines drawn, but not beyond
+// the row.
+func (s *screen) repeat(n int) {
+	r := s.row(s.y)
+	if s.x == 0 || s.x > len(r.cells) {
+		return
+	}
+	c := r.cells[s.x-1]
+	for range min(n, maxCols-s.x) {
+		s.put(c)
 	}
 }
 

@@ -6,6 +6,7 @@
 //
 // Rules:
 //   - The result is valid UTF-8 and has no control characters except newline and tab.
+//   - The line drawing set of terminals is shown as the lines that it draws.
 //   - Plain text remains as it is; a view of a view is the view.
 //   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is
 //     shown in its last state. Clearing the screen starts a new piece of text and removes none.

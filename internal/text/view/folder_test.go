@@ -105,7 +105,8 @@ func sample(r *rand.Rand, size int) []byte {
 		case 5:
 			fmt.Fprintf(&b, "\x1b[%d;%dHplaced", r.IntN(60), r.IntN(100))
 		case 6:
-			pick("\x1b[2J\x1b[H", "\x1b[?1049h", "\x1b[?1049l", "\x1b7", "\x1b8", "\x1b[J", "\x1b[K", "\x1bc")
+			pick("\x1b[2J\x1b[H", "\x1b[?1049h", "\x1b[?1049l", "\x1b7", "\x1b8", "\x1b[J", "\x1b[K", "\x1bc",
+				"\x1b(0", "\x1b(B", "\x1b)0", "\x0e", "\x0f")
 		case 7:
 			pick("日本語 ü 🙂", "\xff", "\xe2\x82", "\x00", "\x07", "\u009b31m", "a\u0085b", "\x7f", "\x1b]0;title", "\x1bPq")
 		case 8:

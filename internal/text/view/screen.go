@@ -40,6 +40,8 @@ type screen struct {
 	filling   rune         // the result of the function filling for the last row that was settled
 	saved     bool
 	sy, sx    int
+	drawing   [2]bool // whether G0 and G1, the character sets of the terminal, are the line drawing set
+	shifted   int     // the one in use: 0, or 1 after SO
 	// statusLine is set while the cursor is saved and elsewhere: the program draws a status line,
 	// which is not shown.
 	statusLine bool
@@ -53,6 +55,7 @@ func (s *screen) reset(l lines) {
 	s.base, s.end, s.y, s.x = 0, 1, 0, 0
 	s.home, s.saved, s.sy, s.sx, s.statusLine = -1, false, 0, 0, false
 	s.full, s.filling = false, 0
+	s.drawing, s.shifted = [2]bool{}, 0
 	s.rows[0].clear()
 	s.out = l
 }
@@ -91,7 +94,7 @@ func (s *screen) copyPlain(b []byte, i, to int) int {
 // begins and ends with a line: all but the first line and as many as the screen has rows.
 func (s *screen) settledLines(b []byte, i, to int) (first, cut int) {
 	n := bytes.IndexByte(b[i:to], '\n')
-	if n < 0 || s.full {
+	if n < 0 || s.full || s.drawing[s.shifted] {
 		return i, i
 	}
 	first, cut = i+n+1, to
@@ -137,9 +140,12 @@ func (s *screen) draw(b []byte, i, end int) int {
 			i += s.character(b[i:])
 		case c == escape.ESC:
 			q := escape.Scan(b[i:])
-			if q.Control {
+			switch {
+			case q.Control:
 				s.control(q)
-			} else {
+			case q.Len == 3 && (b[i+1] == '(' || b[i+1] == ')') && !q.Broken && !q.Open:
+				s.drawing[b[i+1]-'('] = b[i+2] == '0'
+			default:
 				s.escape(q.Final)
 			}
 			i += q.Len
@@ -181,14 +187,32 @@ func (s *screen) c0(c byte) {
 		s.x = max(0, s.x-1)
 	case '\t':
 		s.put('\t')
+	case shiftOut, shiftIn:
+		s.shifted = int(shiftIn - c)
 	}
 }
+
+// The control characters that select G1 and G0.
+const (
+	shiftOut = 0x0e
+	shiftIn  = 0x0f
+)
+
+// lineDrawing are the characters of the line drawing set in place of the ASCII characters from _ on
+// (https://vt100.net/docs/vt220-rm/table2-4.html).
+var lineDrawing = []rune(" ◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
 
 // print draws printable ASCII.
 func (s *screen) print(b []byte) {
 	for len(b) > 0 && !s.statusLine {
 		r := s.row(s.y)
-		if s.x != len(r.cells) || s.x == maxCols {
+		if c := b[0]; s.drawing[s.shifted] && c >= '_' {
+			s.put(lineDrawing[c-'_'])
+			b = b[1:]
+			s.offset++
+			continue
+		}
+		if s.drawing[s.shifted] || s.x != len(r.cells) || s.x == maxCols {
 			s.put(rune(b[0]))
 			b = b[1:]
 			s.offset++
