@@ -116,15 +116,39 @@ func (s *screen) restore() {
 	s.saved, s.statusLine = false, false
 }
 
-// fresh starts a new piece of text: the text so far remains, and the program's first row is the
-// next one.
+// fresh starts a new piece of text: the text so far remains, without blank rows at its end, and the
+// program's first row is the next one.
 func (s *screen) fresh() {
-	s.y = s.end - 1
-	if len(s.row(s.y).cells) > 0 {
+	at := s.row(s.end - 1).at
+	if y := s.firstBlank(); y < s.end {
+		s.row(y).clear()
+		s.row(y).at = at
+		s.y, s.end = y, y+1
+	} else {
+		s.y = s.end - 1
 		s.down()
 	}
 	s.row(s.y).placed = s.full
 	s.x, s.home, s.statusLine = 0, s.y, false
+}
+
+// firstBlank returns the first of the blank rows at the end, or the end if there are none.
+func (s *screen) firstBlank() int {
+	y := s.end
+	for y > s.base && s.blank(y-1) {
+		y--
+	}
+	return y
+}
+
+// scrollRows is how many blank rows in a row show that a program has scrolled its screen away, as vite
+// does before it clears it: it prints a newline for each row.
+const scrollRows = 20
+
+// scrolledAway reports whether the program has scrolled its screen away.
+func (s *screen) scrolledAway() bool {
+	first := s.firstBlank()
+	return s.y == s.end-1 && s.end-first >= scrollRows && !s.row(first).placed && !s.row(s.y).placed
 }
 
 // goTo moves the cursor to a place on the screen, counted from 1. The top of the screen is known
@@ -136,6 +160,9 @@ func (s *screen) goTo(row, col int) {
 			s.statusLine = true
 			return
 		}
+		s.fresh()
+		s.row(s.y).placed = true
+	} else if row == 1 && s.scrolledAway() {
 		s.fresh()
 		s.row(s.y).placed = true
 	}

@@ -9,7 +9,8 @@
 //   - The line drawing set of terminals is shown as the lines that it draws.
 //   - Plain text remains as it is; a view of a view is the view.
 //   - Progress that was drawn over itself (carriage return, backspace, cursor movement, erase) is
-//     shown in its last state. Clearing the screen starts a new piece of text and removes none.
+//     shown in its last state. Clearing the screen starts a new piece of text and removes none, except
+//     blank rows before it.
 //   - Of consecutive rows that only fill a full screen, blank or with a tilde, one is shown.
 //     Nothing else is folded.
 //   - Cost is linear in the bytes read, and so is memory.

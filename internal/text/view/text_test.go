@@ -28,6 +28,7 @@ func (rows inOut) check(t *testing.T, f func(in string) string) {
 
 func TestText(t *testing.T) {
 	const up, erase = "\x1b[1A", "\x1b[2K"
+	vite := strings.Repeat("\n", 39) + "\x1b[1;1H\x1b[0J" // which clears a screen of 40 rows
 	inOut{
 		"plain":                    {"a b \tc  \n\n d", "a b \tc  \n\n d"},
 		"crlf":                     {"one\r\ntwo\r\n", "one\ntwo\n"},
@@ -57,6 +58,13 @@ func TestText(t *testing.T) {
 		"not UTF-8":                {"a\xffb\xe2\x82\nc", "a\uFFFDb\uFFFD\uFFFD\nc"},
 		"surrogate":                {"\xed\xa0\x80", "\uFFFD\uFFFD\uFFFD"},
 		"umlauts":                  {"äöü 日本語 🙂\n", "äöü 日本語 🙂\n"},
+
+		"cleared by newlines":         {"a\n" + vite + "b\n" + vite + "c\n", "a\nb\nc\n"},
+		"cleared by newlines at once": {vite + "a\n", "a\n"},
+		"cleared after blank lines":   {"a\n\n\n\x1b[2J\x1b[3J\x1b[Hb", "a\nb"},
+		"blank lines alone":           {"a\n\n\n\nb\n", "a\n\n\n\nb\n"},
+		"a frame that ends in blanks": {"\x1b[H1\n\n\n\x1b[H2\n\n\n", "2\n\n\n"},
+		"blank rows that it moves to": {"\x1b[Ha\x1b[40;1H\x1b[1;1Hb", "b"},
 
 		"carriage return":         {"10%\r50%\r100%\n", "100%\n"},
 		"shorter text":            {"downloading\rdone\n", "doneloading\n"},
