@@ -13,6 +13,7 @@ import (
 const (
 	defaultText = 16_000 // characters, if Config sets none
 	newestText  = 2_000  // characters of the output of a running job
+	floodText   = 4_000  // characters, if the output is a flood
 	defaultList = 20     // jobs
 )
 
@@ -21,9 +22,9 @@ func (c *Config) replyChars() int { return cmp.Or(c.MaxChars, defaultText) }
 
 // window selects the output from a cursor on, with as much room as the call asks for.
 func (c *call) window(from int64) report.Window {
-	w := report.Window{From: from, Part: report.Ends, MaxChars: c.replyChars(), Notices: c.notices}
+	w := report.Window{From: from, Part: report.Ends, MaxChars: c.replyChars(), FloodMax: floodText, Notices: c.notices}
 	if c.args.MaxChars != nil {
-		w.MaxChars = int(*c.args.MaxChars)
+		w.MaxChars, w.FloodMax = int(*c.args.MaxChars), 0
 	}
 	return w
 }

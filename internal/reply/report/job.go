@@ -37,6 +37,7 @@ type Window struct {
 	Part      Part         // the part to show if not all of the output fits
 	MaxChars  int          // bounds the complete reply; a value below 500 bounds the output alone
 	NewestMax int          // the most characters of a running job's newest output; 0: all that fit
+	FloodMax  int          // bounds the reply in place of MaxChars if the output is a flood; 0: nothing does
 	Notices   *CallNotices // the notices of the call; nil: the reply announces no other jobs
 
 	// Answered is the question that the call answered, or nil. If it is set, the lines about the
@@ -119,10 +120,14 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 		r.attach(j, pictures)
 		return r
 	}
+	room = max(leastRoom, room-head.Chars()-usualRest)
+	if less := w.MaxChars - w.FloodMax; w.FloodMax > 0 && less > 0 && isFlood(j, record, w, room) {
+		w.MaxChars, room = w.FloodMax, max(leastRoom, room-less)
+	}
 	// The length of the header lines about the output depends on where the output is cut. That is
 	// usually between lines, so a little less room can change nothing: each try reduces the room by
 	// at least lessRoom.
-	for room = max(leastRoom, room-head.Chars()-usualRest); ; {
+	for {
 		r, pictures := withOutput(head, j, record, w, room, rest)
 		over := r.Chars() - w.MaxChars
 		if over <= 0 || room == leastRoom {
