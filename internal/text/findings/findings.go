@@ -50,6 +50,9 @@ type Collector struct {
 	before []Finding // of earlier parts
 	found  []Finding // of the part that is written now
 
+	logged    Finding // the last line that a test of Go has logged
+	loggedEnd int64   // the cursor after it
+
 	read     int64 // bytes
 	compared int64 // lines with a word
 }
@@ -141,8 +144,9 @@ func (c *Collector) search(section lines.Section, b []byte, at int64) {
 	}
 }
 
-// appendError appends a line to a list if it is an error of a kind that was not found yet. The
-// caller holds c.mu.
+// appendError appends a line to a list if it is an error of a kind that was not found yet. What a test
+// of Go has logged, just before `go test -v` says that it has failed, is appended, too. The caller
+// holds c.mu.
 func (c *Collector) appendError(list []Finding, section lines.Section, line []byte, at int64) []Finding {
 	text := strings.TrimRight(view.Text(line), "\n")
 	text = text[strings.LastIndexByte(text, '\n')+1:]
@@ -150,9 +154,18 @@ func (c *Collector) appendError(list []Finding, section lines.Section, line []by
 	key = key[len(prefix().FindString(key)):]
 	for _, k := range kinds() {
 		known := func(f Finding) bool { return f.kind == k.name }
-		if k.matches(key) && !slices.ContainsFunc(c.found, known) {
-			return append(list, Finding{section, at, view.Line(text, textMax), k.name})
+		if !k.matches(key) || slices.ContainsFunc(c.found, known) {
+			continue
 		}
+		f := Finding{section, at, view.Line(text, textMax), k.name}
+		switch {
+		case f.kind == logged:
+			c.logged, c.loggedEnd = f, at+int64(len(line))
+			return list
+		case f.kind == "test" && c.logged.Text != "" && c.logged.Section == section && (at-c.loggedEnd == 1 || at-c.loggedEnd == 2): // a newline
+			list = append(list, c.logged)
+		}
+		return append(list, f)
 	}
 	return list
 }

@@ -21,11 +21,15 @@ func newKind(name, words, expr string) kind {
 	return kind{name: name, words: strings.Split(words, "|"), pattern: pattern.Lazy(expr)}
 }
 
+// logged is the kind of a line that a test of Go has logged. It is an error only if the test fails.
+const logged = "logged"
+
 // kinds returns the kinds, in the order in which a line is compared with them. A line is of the
 // first one that it matches and that was not found yet. The first search makes the kinds: most
 // servers start and end without one.
 var kinds = sync.OnceValue(func() []kind {
 	return []kind{
+		newKind(logged, "_test.go:", `^ +\w+_test\.go:\d+: `),
 		newKind("compiler", "error: |error[|error |ERROR] |e: file:|Error: ", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
 			`(?:\S.*\(\d+,\d+\): |MSBUILD : )?error [A-Z]+\d+: |\s+\d+:\d+ +error +\S|e: file:\S+:\d+:\d+ |(?:PHP )?(?:Fatal|Parse) error: +\S|! .*Error: |\[ERROR\] \S+:\[\d+,\d+\] )`),
 		newKind("go", ".go:", `^\S+\.go:\d+:\d+: \D`),
@@ -55,10 +59,10 @@ var kinds = sync.OnceValue(func() []kind {
 var prefix = pattern.Lazy(`^(?:(?:[^\t]+\t[^\t]+\t)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* +)?(?:#\d+ (?:\d+\.\d+ )?|[\w.-]+ +\| |(?:➤ \w+: )?│ )?`)
 
 // words are the parts of lines that are worth comparing with the patterns: each line of a kind has one.
-// None is shorter than five bytes, and none has a place where a program changes its colours: npm
-// writes its name in one and "error" in another.
-var words = strings.Split("error|Error|ERROR|xception|ERR! |ERR_PNPM|FAILE|FAIL |FAIL:|FAIL\t|FAILU|Failed|failed|Traceback|panic|fatal|Fatal|FATAL|CRITICAL|"+
-	".go:1|.go:2|.go:3|.go:4|.go:5|.go:6|.go:7|.go:8|.go:9|undefined reference|*** [|*** N|*** m|not ok |Segmentation fault|core dumped|"+
+// None is shorter than five bytes. A change of colours can stand only at the end of one: npm writes its
+// name in one colour and "error" in another.
+var words = strings.Split("error|Error|ERROR|xception|ERR! |ERR!\x1b|ERR_PNPM|FAILE|FAIL |FAIL:|FAIL\t|FAIL\x1b|FAILU|Failed|failed|Traceback|panic|fatal|Fatal|FATAL|CRITICAL|"+
+	".go:1|.go:2|.go:3|.go:4|.go:5|.go:6|.go:7|.go:8|.go:9|.go\x1b[|undefined reference|*** [|*** N|*** m|not ok |Segmentation fault|core dumped|"+
 	"e: file:|ELIFECYCLE|E: Unable|E: Failed|E: Could|mmand not found|such file or dir|mission denied", "|")
 
 // A wordTable finds words by three bytes of them. hashes says which of lists is for the hash of three
