@@ -67,8 +67,8 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // Log returns the job's output.
 func (j *Job) Log() output.Reader { return j.log }
 
-// Errors has the first errors of the output, also of output that is gone. What follows an input or a
-// [Port.Clear] is a new part of it.
+// Errors has the first errors of the output, also of output that is gone. What follows an input or
+// a [Port.Clear] is a new part of it.
 func (j *Job) Errors() *findings.Collector { return &j.errors }
 
 // write appends to the output and returns the cursor of the first byte.

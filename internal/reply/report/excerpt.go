@@ -205,8 +205,8 @@ func (x *excerpt) ends(log output.Reader, stat output.Stat, final bool, from int
 	}
 }
 
-// errorLines returns the lines of the errors that begin in what a page omits, by section, as many as
-// room has characters for. It also returns how many these are.
+// errorLines returns the lines of the errors that begin in what a page omits, by section, as many
+// as room has characters for. It also returns how many these are.
 func errorLines(list []findings.Finding, page view.Page, room int) (text [sections]string, n int) {
 	for _, each := range list {
 		if each.At < page.From || each.At >= page.To {

@@ -105,3 +105,27 @@ func TestFirstErrorsOfLongOutput(t *testing.T) {
 		}
 	}
 }
+
+// What replaces the output has first errors of its own, also while the job runs.
+func TestFirstErrorsAfterClear(t *testing.T) {
+	var rp Reporter
+	const bad = "ValueError: bad\n"
+	written := make(chan struct{})
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Python}, script{hangs: true, write: func(p *jobs.Port) {
+		flood(p, 1000)
+		out(p, bad)
+		flood(p, 1000)
+		p.Clear(false)
+		flood(p, 1000)
+		errs(p, bad)
+		flood(p, 1000)
+		close(written)
+	}})
+	<-written
+	want := fmt.Sprintf("--- STDERR ---\n[… cursor %s not shown …]\n[cursor %d] %s", "%s", 3*lengthOfFlood(1000)+len(bad), bad)
+	if got := rp.Job(j, Window{MaxChars: 4000}); !strings.Contains(got.String(), fmt.Sprintf(want, cursors(got))) || strings.Count(got.String(), bad) != 1 {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	j.Stop(jobs.Stop{})
+	jobstest.End(t, j)
+}

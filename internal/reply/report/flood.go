@@ -9,9 +9,9 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Lines are alike if they begin with the same few characters. A flood has only few beginnings: 95 % of
-// the text of `go test -v` has one of eight, 80 % of a lock file of npm, 40 % of code, a diff or a
-// document.
+// Lines are alike if they begin with the same few characters. A flood has only few beginnings: 95 %
+// of the text of `go test -v` has one of eight, 80 % of a lock file of npm, 40 % of code, a diff or
+// a document.
 const (
 	beginningChars = 6
 	beginnings     = 8
@@ -19,8 +19,8 @@ const (
 	longLine       = 200 // characters; a longer line is compared item by item
 )
 
-// isFlood reports whether the output that w selects does not fit and need not be read line by line: of a
-// command that has failed and has printed an error, or of lines that are alike.
+// isFlood reports whether the output that w selects does not fit and need not be read line by line:
+// of a command that has failed and has printed an error, or of lines that are alike.
 func isFlood(j *jobs.Job, record jobs.Record, w Window, room int) bool {
 	log, final := j.Log(), record.Status.Final()
 	if w.screen != nil || w.View == RawView || w.Part == Forward || w.Part == Newest && !final || w.lines > 0 || log.Stat().End-w.From <= int64(room) {

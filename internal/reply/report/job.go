@@ -37,7 +37,7 @@ type Window struct {
 	Part      Part         // the part to show if not all of the output fits
 	MaxChars  int          // bounds the complete reply; a value below 500 bounds the output alone
 	NewestMax int          // the most characters of a running job's newest output; 0: all that fit
-	FloodMax  int          // bounds the reply in place of MaxChars if the output is a flood; 0: nothing does
+	FloodMax  int          // bounds a reply about a flood instead of MaxChars; 0: nothing does
 	Notices   *CallNotices // the notices of the call; nil: the reply announces no other jobs
 
 	// Answered is the question that the call answered, or nil. If it is set, the lines about the

@@ -4,8 +4,8 @@
 // A [Collector] gets the output as it is written, so a reply never searches. It reads every byte
 // once, and keeps little: the lines that have not ended, and ten errors of each part. Lines with a
 // word of kinds.go are compared with the patterns there; a kind is looked for until it is found. A
-// comparison takes microseconds, so after 20,000 lines only one of each KiB is compared: a program
-// that prints such words all the time is not slowed down.
+// comparison takes microseconds, so after 2,000 lines only one of each 16 KiB is compared: a
+// program that prints such words all the time is not slowed down.
 package findings
 
 import (
@@ -27,8 +27,8 @@ const (
 	keyBytes   = 500     // bytes of the text of a line that are compared with patterns
 	textMax    = 200     // characters of a line that are shown
 
-	freeLines = 20_000  // lines that are compared, however many a KiB has
-	rareLines = 1 << 10 // of so many bytes one more line is compared
+	freeLines = 2000     // lines that are compared, however many a KiB has
+	rareLines = 16 << 10 // of so many bytes one more line is compared
 )
 
 // A Finding is a line that looks like an error.
@@ -43,7 +43,8 @@ type Finding struct {
 // A Collector finds errors in output while it is written. The zero value is ready to use.
 //
 // A line ends at a newline or a carriage return, so that a bar before an error is not part of its
-// line. Its text is the text view of its own bytes: what a program draws over it later is not known.
+// line. Its text is the text view of its own bytes: what a program draws over it later is not
+// known.
 type Collector struct {
 	mu     sync.Mutex
 	open   [lines.Sections]openLine
@@ -64,8 +65,8 @@ type openLine struct {
 }
 
 // Restart begins a new part of the output, of which the first errors are looked for again: what
-// follows an input, or replaces what was printed before. Of the earlier parts the first 50 errors are
-// kept.
+// follows an input, or replaces what was printed before. Of the earlier parts the first 50 errors
+// are kept.
 func (c *Collector) Restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,9 +145,9 @@ func (c *Collector) search(section lines.Section, b []byte, at int64) {
 	}
 }
 
-// appendError appends a line to a list if it is an error of a kind that was not found yet. What a test
-// of Go has logged, just before `go test -v` says that it has failed, is appended, too. The caller
-// holds c.mu.
+// appendError appends a line to a list if it is an error of a kind that was not found yet. What a
+// test of Go has logged, just before `go test -v` says that it has failed, is appended, too. The
+// caller holds c.mu.
 func (c *Collector) appendError(list []Finding, section lines.Section, line []byte, at int64) []Finding {
 	text := strings.TrimRight(view.Text(line), "\n")
 	text = text[strings.LastIndexByte(text, '\n')+1:]
@@ -158,11 +159,12 @@ func (c *Collector) appendError(list []Finding, section lines.Section, line []by
 			continue
 		}
 		f := Finding{section, at, view.Line(text, textMax), k.name}
+		newline := at - c.loggedEnd // bytes
 		switch {
 		case f.kind == logged:
 			c.logged, c.loggedEnd = f, at+int64(len(line))
 			return list
-		case f.kind == "test" && c.logged.Text != "" && c.logged.Section == section && (at-c.loggedEnd == 1 || at-c.loggedEnd == 2): // a newline
+		case f.kind == "test" && c.logged.Text != "" && c.logged.Section == section && (newline == 1 || newline == 2):
 			list = append(list, c.logged)
 		}
 		return append(list, f)

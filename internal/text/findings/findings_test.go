@@ -154,8 +154,8 @@ web-1  | GET /error 200
 	}
 }
 
-// The first of each kind is found, with its place, also if it is coloured, on another stream, or drawn
-// over a bar.
+// The first of each kind is found, with its place, also if it is coloured, on another stream, or
+// drawn over a bar.
 func TestFirstOfEachKind(t *testing.T) {
 	var c Collector
 	at := int64(0)

@@ -50,8 +50,8 @@ func shown(line string) string {
 	return view.Line(strings.TrimRight(view.Text([]byte(line)), "\n"), textMax)
 }
 
-// text returns the output of the program, with lines of noise before and after the others, and where
-// these begin and end.
+// text returns the output of the program, with lines of noise before and after the others, and
+// where these begin and end.
 func (f flood) text(lines int, newline string) (text string, begin, end int64) {
 	var b strings.Builder
 	noise := func(from int) {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"bytes"
 	"encoding/binary"
 	"regexp"
 	"strings"
@@ -30,7 +31,7 @@ const logged = "logged"
 var kinds = sync.OnceValue(func() []kind {
 	return []kind{
 		newKind(logged, "_test.go:", `^ +\w+_test\.go:\d+: `),
-		newKind("compiler", "error: |error[|error |ERROR] |e: file:|Error: ", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
+		newKind("compiler", "error: |error[E|error T|error C|error M|error N|error F|error L|error  |ERROR] |e: file:|Error: ", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
 			`(?:\S.*\(\d+,\d+\): |MSBUILD : )?error [A-Z]+\d+: |\s+\d+:\d+ +error +\S|e: file:\S+:\d+:\d+ |(?:PHP )?(?:Fatal|Parse) error: +\S|! .*Error: |\[ERROR\] \S+:\[\d+,\d+\] )`),
 		newKind("go", ".go:", `^\S+\.go:\d+:\d+: \D`),
 		newKind("linker", "undefined reference", `: undefined reference to `),
@@ -58,15 +59,15 @@ var kinds = sync.OnceValue(func() []kind {
 // compose) or a frame (terraform, yarn).
 var prefix = pattern.Lazy(`^(?:(?:[^\t]+\t[^\t]+\t)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* +)?(?:#\d+ (?:\d+\.\d+ )?|[\w.-]+ +\| |(?:➤ \w+: )?│ )?`)
 
-// words are the parts of lines that are worth comparing with the patterns: each line of a kind has one.
-// None is shorter than five bytes. A change of colours can stand only at the end of one: npm writes its
-// name in one colour and "error" in another.
-var words = strings.Split("error|Error|ERROR|xception|ERR! |ERR!\x1b|ERR_PNPM|FAILE|FAIL |FAIL:|FAIL\t|FAIL\x1b|FAILU|Failed|failed|Traceback|panic|fatal|Fatal|FATAL|CRITICAL|"+
+// words are the parts of lines that are worth comparing with the patterns: each line of a kind has
+// one. None is shorter than five bytes. A change of colours can stand only at the end of one: npm
+// writes its name in one colour and "error" in another.
+var words = strings.Split("error|Error|npm error|ERROR|xception|ERR! |ERR!\x1b|ERR_PNPM|FAILE|FAIL |FAIL:|FAIL\t|FAIL\x1b|FAILU|Failed |failed (|failed: [|Traceback|panic:|panic - |panicked|fatal:|fatal e|fatal\"|=fatal|Fatal e|FATAL|CRITICAL|"+
 	".go:1|.go:2|.go:3|.go:4|.go:5|.go:6|.go:7|.go:8|.go:9|.go\x1b[|undefined reference|*** [|*** N|*** m|not ok |Segmentation fault|core dumped|"+
 	"e: file:|ELIFECYCLE|E: Unable|E: Failed|E: Could|mmand not found|such file or dir|mission denied", "|")
 
-// A wordTable finds words by three bytes of them. hashes says which of lists is for the hash of three
-// bytes; the first list is empty.
+// A wordTable finds words by three bytes of them. hashes says which of lists is for the hash of
+// three bytes; the first list is empty.
 type wordTable struct {
 	hashes [1 << hashBits]uint8
 	lists  [][]wordPart
@@ -99,8 +100,8 @@ var table = sync.OnceValue(func() *wordTable {
 	return t
 })
 
-// nextWord returns where the next word in b from an offset on ends, or -1. It looks up the three bytes
-// at every third offset: one of the first three offsets of a word is among them.
+// nextWord returns where the next word in b from an offset on ends, or -1. It looks up the three
+// bytes at every third offset: one of the first three offsets of a word is among them.
 func nextWord(b []byte, from int) int {
 	t := table()
 	for p := from; p+3 <= len(b); {
@@ -114,7 +115,7 @@ func nextWord(b []byte, from int) int {
 		three := uint32(b[p]) | uint32(b[p+1])<<8 | uint32(b[p+2])<<16
 		for _, w := range t.lists[t.hashes[hash(three)]] {
 			begin := p - w.offset
-			if end := begin + len(w.word); begin >= from && end <= len(b) && string(b[begin:end]) == w.word && !partOfName(w.word, b[end:]) {
+			if end := begin + len(w.word); begin >= from && end <= len(b) && string(b[begin:end]) == w.word && (w.word[1:] != "rror" && w.word != "xception" || ofError(b, begin, end)) {
 				return end
 			}
 		}
@@ -123,19 +124,32 @@ func nextWord(b []byte, from int) int {
 	return -1
 }
 
-// partOfName reports whether "error" or "exception" is only a part of a longer name or of the name of a
-// file, or has a value, by what follows it: errors, error.go, error_test, error-stack, error=nil.
-func partOfName(word string, rest []byte) bool {
-	if len(rest) == 0 || !strings.HasSuffix(word, "rror") && word != "xception" {
-		return false
+// ofError reports whether the word "error" or "exception" at some offsets of b can be the one of an
+// error. It is not if it is part of another name (-Werror, errors, error_test, /error), has a value
+// (error=nil) or is followed by another word in lower case.
+func ofError(b []byte, begin, end int) bool {
+	if b[begin] == 'e' && begin > 0 {
+		sequence := bytes.HasSuffix(bytes.TrimRight(b[max(0, begin-12):begin-1], "0123456789;"), []byte("\x1b["))
+		if c := b[begin-1]; c == '/' || isLetter(c) && !sequence {
+			return false
+		}
 	}
-	switch c := rest[0]; c {
-	case '.', '_', '-', '=', '(', '/', ',':
+	rest := b[end:]
+	if len(rest) == 0 {
 		return true
-	default:
-		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 	}
+	if rest[0] != ' ' || len(rest) == 1 {
+		return bytes.IndexByte([]byte(":[])\"!\r\n\x1b"), rest[0]) >= 0
+	}
+	for _, next := range []string{"at ", "in ", "from ", "during ", "response "} {
+		if bytes.HasPrefix(rest[1:], []byte(next)) {
+			return true
+		}
+	}
+	return bytes.IndexByte([]byte(" [\r\n\x1b"), rest[1]) >= 0 || 'A' <= rest[1] && rest[1] <= 'Z'
 }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // matches reports whether a line is of the kind.
 func (k *kind) matches(line string) bool {
