@@ -103,6 +103,10 @@ const (
 //
 // If the client asks again after code has caught its interrupt, it gets another one, and so do the
 // children that exist then. That one is a SIGINT: the worker counts the other signal once.
+//
+// polars handles SIGINT itself while a query runs, and ends the query with a KeyboardInterrupt
+// (https://github.com/pola-rs/polars/blob/main/crates/polars-error/src/signals.rs). Python's handlers
+// would only run after the query. A SIGINT shortly before the query is lost, so that is repeated, too.
 func (r *run) repeatInterrupt(asked []procfs.Process) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
@@ -146,7 +150,19 @@ func (r *run) repeatInterrupt(asked []procfs.Process) {
 		if !reached {
 			last = r.w.Foreground()
 		}
+		if n > 2 && !reached && r.looker.In("polars") {
+			r.interruptLibrary()
+		}
 		pause = min(2*pause, lastPause)
+	}
+}
+
+// interruptLibrary sends a SIGINT for the handler of a library in C code, unless user code has taken
+// the handler away: then the signal would end its Python.
+func (r *run) interruptLibrary() {
+	p := r.w.Process()
+	if d, err := procfs.DispositionOf(p.PID(), syscall.SIGINT); err == nil && d.Caught {
+		p.Signal(syscall.SIGINT) // an error: it has ended
 	}
 }
 

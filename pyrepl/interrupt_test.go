@@ -2,6 +2,7 @@ package pyrepl_test
 
 import (
 	"fmt"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,6 +93,29 @@ func TestInterruptOfDuckDB(t *testing.T) {
 		b.interrupt(b.startUntil(on+raised, "on"))
 		b.want(class+"raise "+raised, failed) // nobody has asked for it
 	}
+}
+
+// polars takes only a SIGINT while a query runs. It needs an interpreter that has polars, which
+// PYREPL_TEST_PYTHON names.
+func TestInterruptOfPolars(t *testing.T) {
+	t.Parallel()
+	python := realPython(t)
+	if exec.Command(python, "-c", "import polars").Run() != nil {
+		t.Skip(python + " has no polars")
+	}
+	b := newBenchOn(t, python, t.TempDir())
+	b.want("import polars as pl; frame = pl.DataFrame({'a': range(60_000)})", "completed")
+	for _, engine := range []string{"auto", "streaming"} {
+		j := b.startUntil(`pairs = frame.lazy().join(frame.lazy(), how="cross")
+print("on", flush=True)
+pairs.filter(pl.col("a") * pl.col("a_right") % 7 == 3).select(pl.len()).collect(engine="`+engine+`")`, "on")
+		computes(t, j)
+		b.interrupt(j)
+		if out := string(output.Tail(j.Log(), 4000)); !strings.HasSuffix(out, "\nKeyboardInterrupt\n") || strings.Contains(out, "During") {
+			t.Errorf("%s: output %q", engine, out)
+		}
+	}
+	b.result("frame.height", "60000")
 }
 
 func TestStopEscalatesIfTheInterruptDoesNotHelp(t *testing.T) {

@@ -154,6 +154,12 @@ func (l *Looker) Waits(place uint64) string {
 	}
 }
 
+// In reports whether the innermost call is one of a package. It is false if no look is possible.
+func (l *Looker) In(name string) bool {
+	s, err := l.target.Look()
+	return err == nil && len(s.Frames) > 0 && strings.Contains(s.Frames[len(s.Frames)-1].File, "-packages/"+name+"/")
+}
+
 // library reports whether a file belongs to Python or to a package, and not to the user.
 func (l *Looker) library(file string) bool {
 	if strings.HasPrefix(file, "<frozen ") || strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") {

@@ -51,6 +51,8 @@ class Reporter:
         if issubclass(type(error), SystemExit):
             return {"end": "exit", "code": self._exit_code(error)}
         interrupts = self.interrupts
+        if issubclass(type(error), KeyboardInterrupt):
+            interrupts.take()  # C code has raised it, and Python's handler of the signal came later
         before, interrupts.interrupted = interrupts.interrupted, False
         shown, message, hint = False, "", {}
         try:

@@ -92,6 +92,17 @@ class TestErrors(WorkerTestCase):
                 self.assertEqual(done["end"], "raised")
         self.assertEqual(self.exception("1 / 0")["type"], "ZeroDivisionError")
 
+    def test_an_interrupt_that_c_code_raises_comes_once(self) -> None:
+        result = self.worker.run(
+            "import ctypes\nfrom functools import partial\napi = ctypes.pythonapi\n"
+            "api.PyErr_SetNone.argtypes = [ctypes.py_object]\n"
+            "both = [partial(api.PyErr_SetInterrupt), partial(api.PyErr_SetNone, KeyboardInterrupt)]\n"
+            "list(map(partial.__call__, both))")
+        self.assertEqual((result.done["error"], result.done["interrupted"]), ("KeyboardInterrupt", True))
+        self.assertTrue(result.err.endswith("\nKeyboardInterrupt\n"), result.err)
+        self.assertIn("list(map(partial", result.err)
+        self.assertNotIn("During the report", result.err)
+
     def test_an_exit_is_no_exception(self) -> None:
         self.assertNotIn("exception", self.worker.run("import sys; sys.exit(3)").done)
 
