@@ -126,6 +126,8 @@ func TestLessIsPagedAndLeftByKeys(t *testing.T) {
 	c.shows("line 80\n")
 	c.press("/", "line 500", "enter")
 	c.shows("line 538\n")
+	c.press("=")
+	c.shows("--- SCREEN ROWS CHANGED ---\n40: lines lines 500-538/1000")
 	c.press("q")
 	holds(t, c.reply, "Status", "completed")
 }

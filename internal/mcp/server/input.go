@@ -150,7 +150,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	}
 	c.await(ctx, j, c.scope.GraceTime())
 	w := c.window(from)
-	w.Answered = answered
+	w.Answered, w.Changes = answered, true
 	w.Line("Input", report.Delivered(d, in, j.Record().Status.Final()))
 	return c.reporter.Job(j, w), nil
 }

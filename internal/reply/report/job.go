@@ -47,6 +47,9 @@ type Window struct {
 	// Look shows where the code of a running job is.
 	Look bool
 
+	// Changes shows of the screen only the rows that have changed since the client was last shown it.
+	Changes bool
+
 	// View selects how the output is shown. The zero value shows text, and in its place the screen of
 	// a program that waits for input and draws on all of its terminal.
 	View string
@@ -181,7 +184,7 @@ func withOutput(head *Reply, j *jobs.Job, record jobs.Record, w Window, room int
 		r.section(sectionNames[i], text)
 	}
 	if w.screen != nil {
-		r.section("SCREEN", w.screen.text)
+		r.section(w.screen.name, w.screen.text)
 	}
 	r.section("STACK", w.stack)
 	return r, pictures

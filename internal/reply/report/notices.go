@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"asyncrepl/internal/text/screen"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
@@ -66,6 +67,8 @@ type watchedJob struct {
 	delivered event           // the last event that a queued answer announced; 0: none
 	cancelled bool            // a call about the job was cancelled, which no answer has said
 	late      bool            // late output was announced, and no reply has shown the job since
+
+	screen *screen.Snapshot // the screen that a queued answer showed last; nil: none did
 }
 
 // CallNotices hold what the answer to one call announces. Only Settle and Cancel can run concurrently
@@ -85,6 +88,8 @@ type claim struct {
 	about     bool  // the call is about the job
 	event     event // the event that the answer announces; 0 if it announces no event
 	cancelled bool  // the answer announces that a call about the job was cancelled
+
+	screen *screen.Snapshot // the screen that the answer shows, or nil
 }
 
 // Call returns the notices of a new call.
@@ -134,6 +139,28 @@ func (c *CallNotices) announce(w *watchedJob, e event) {
 func (c *CallNotices) claim(a claim) {
 	a.w.answers++
 	c.claims = append(c.claims, a)
+}
+
+// screen notes that the reply shows the screen s of a job. It returns the screen that the client was shown
+// last, or nil if that is not known: none was, or another answer about the job is under way.
+func (c *CallNotices) screen(id string, s screen.Snapshot) (last *screen.Snapshot) {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	w := c.all.watched[id]
+	if w == nil || c.settled {
+		return nil
+	}
+	own := 0
+	for _, a := range c.claims {
+		if a.w == w {
+			own++
+		}
+	}
+	if w.answers == own {
+		last = w.screen
+	}
+	c.claim(claim{w: w, screen: &s})
+	return last
 }
 
 // Lost reports whether no answer has announced that loss of variables. If so, it notes that this
@@ -256,6 +283,7 @@ func (c *CallNotices) settle(queued bool) {
 		w.answers--
 		if queued {
 			w.delivered = max(w.delivered, a.event)
+			w.screen = cmp.Or(a.screen, w.screen)
 		} else {
 			w.cancelled = w.cancelled || a.cancelled
 			w.late, w.changed = false, nil

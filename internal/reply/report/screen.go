@@ -28,10 +28,16 @@ func NoScreen(record jobs.Record) string {
 	return fmt.Sprintf("Job %s has no terminal, so there is no screen. Use view=text.", record.ID)
 }
 
+// The names of the sections that show a screen.
+const (
+	allRows     = "SCREEN"
+	changedRows = "SCREEN ROWS CHANGED" // each with its number
+)
+
 // A screenShown is the screen of a job as a reply shows it.
 type screenShown struct {
-	line, text string
-	start, end int64 // the output that it stands for
+	line, name, text string
+	start, end       int64 // the output that it stands for
 }
 
 // takeScreen returns the screen that the reply shows in place of output, or nil. head is what precedes
@@ -63,5 +69,21 @@ func takeScreen(head *Reply, j *jobs.Job, record jobs.Record, w Window) *screenS
 		room = max(leastRoom, w.MaxChars-head.Chars()-usualRest-leastRoom)
 	}
 	text, shown := s.Text(room)
-	return &screenShown{line: s.Describe(shown), text: text, start: s.Start, end: s.End}
+	all := &screenShown{line: s.Describe(shown), name: allRows, text: text, start: s.Start, end: s.End}
+	if shown < len(s.Rows) || w.Notices == nil {
+		return all
+	}
+	last := w.Notices.screen(record.ID, s)
+	if !w.Changes || last == nil {
+		return all
+	}
+	changed, ok := s.Changes(*last)
+	if !ok {
+		return all
+	}
+	since := "; only the rows that changed since cursor %d are shown"
+	if changed == "" {
+		since = "; no row has changed since cursor %d"
+	}
+	return &screenShown{line: all.line + fmt.Sprintf(since, last.End), name: changedRows, text: changed, start: s.Start, end: s.End}
 }

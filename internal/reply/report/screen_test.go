@@ -102,3 +102,80 @@ func TestScreenThatCantBeDrawn(t *testing.T) {
 		}
 	}
 }
+
+// A painter draws what it receives on a terminal, and waits for a key.
+type painter struct {
+	drawing chan string
+	drawn   chan struct{}
+}
+
+func (d painter) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.SetTerminal(func() (rows, cols int) { return 6, 20 })
+	p.Begin()
+	for text := range d.drawing {
+		p.Write(output.TTY, []byte(text))
+		p.SetWaiting(jobs.Question{Kind: "key"})
+		d.drawn <- struct{}{}
+	}
+	return jobs.Outcome{}
+}
+
+// The reply to input shows only the rows of a screen that the client does not have yet.
+func TestScreenRowsThatChanged(t *testing.T) {
+	d := painter{make(chan string), make(chan struct{})}
+	j := jobstest.Start(t, jobstest.Registry(t), jobs.Spec{Kind: jobs.Shell}, d)
+	defer close(d.drawing)
+	var n Notices
+	const first = "\x1b[?1049h\x1b[H1\r\n2\r\n3\r\n4\r\n5\r\n:"
+	seen := "" // the cursor of the screen that the client was shown last
+	for i, step := range []struct {
+		draws   string
+		view    string
+		input   bool
+		dropped bool
+		want    string // the section
+	}{
+		{first, "", true, false, "--- SCREEN ---\n1\n2\n3\n4\n5\n:\n"},
+		{"\x1b[3;1Hthree\x1b[6;1H/", "", true, false, "--- SCREEN ROWS CHANGED ---\n3: three\n6: /\n"},
+		{"", "", true, false, ""},
+		{"\x1b[5;1H\x1b[K\x1b[6;1H\x1b[K", "", true, true, "--- SCREEN ROWS CHANGED ---\n5:\n6:\n"},
+		{"\x1b[1;1Hone", "", true, false, "--- SCREEN ROWS CHANGED ---\n1: one\n5:\n6:\n"},
+		{"\x1b[1;1HONE\x1b[2;1HTWO", "", true, false, "--- SCREEN ROWS CHANGED ---\n1: ONE\n2: TWO\n"},
+		{"", ScreenView, false, false, "--- SCREEN ---\nONE\nTWO\nthree\n4\n"},
+		{"\x1b[4;1Hfour", "", false, false, "--- SCREEN ---\nONE\nTWO\nthree\nfour\n"},
+		{"\x1b[H\x1b[2Jx\x1b[2;1HTWO", "", true, false, "--- SCREEN ---\nx\nTWO\n"},
+	} {
+		d.drawing <- step.draws
+		<-d.drawn
+		c := n.Call()
+		c.Watch(j)
+		text := (&Reporter{}).Job(j, Window{MaxChars: 16_000, View: step.view, Changes: step.input, Notices: c}).String()
+		c.Settle(!step.dropped)
+		head, got, _ := strings.Cut(text, "\n\n")
+		line := ""
+		switch {
+		case step.want == "":
+			line = "; no row has changed since cursor " + seen + "\n"
+		case strings.Contains(step.want, "CHANGED"):
+			line = "; only the rows that changed since cursor " + seen + " are shown\n"
+		}
+		if got != step.want || !strings.Contains(head, line) || strings.Contains(head, "since cursor") != (line != "") {
+			t.Errorf("step %d:\n%s\nwant %s\n%s", i, text, line, step.want)
+		}
+		if !step.dropped {
+			_, seen, _ = strings.Cut(head, "\nCursor: ")
+			seen, _, _ = strings.Cut(seen, "\n")
+		}
+	}
+
+	// While another answer is under way, it is not known what the client has seen.
+	d.drawing <- "\x1b[1;1Hy"
+	<-d.drawn
+	calls := []*CallNotices{n.Call(), n.Call()}
+	for _, c := range calls {
+		c.Watch(j)
+	}
+	if text := (&Reporter{}).Job(j, Window{MaxChars: 16_000, Changes: true, Notices: calls[1]}).String(); !strings.Contains(text, "--- SCREEN ---\ny\nTWO\n") {
+		t.Errorf("beside another call:\n%s", text)
+	}
+}

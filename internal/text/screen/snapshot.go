@@ -115,3 +115,31 @@ func (s Snapshot) Text(room int) (text string, shown int) {
 	}
 	return b.String(), shown
 }
+
+// Changes returns the rows that differ from those of an earlier snapshot of the terminal, as lines that
+// begin with their numbers. It reports false if all rows say it better: most of them have changed, or
+// the size has, or it is not known what one of the snapshots lacks.
+func (s Snapshot) Changes(from Snapshot) (text string, ok bool) {
+	if s.Size != from.Size || !s.Whole || !from.Whole {
+		return "", false
+	}
+	var b strings.Builder
+	rows, changed := max(len(s.Rows), len(from.Rows)), 0
+	for y := range rows {
+		now := rowAt(s.Rows, y)
+		if now == rowAt(from.Rows, y) {
+			continue
+		}
+		changed++
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%d: %s", y+1, now), " ") + "\n")
+	}
+	return b.String(), 2*changed <= rows
+}
+
+// rowAt returns a row, which is blank after the last one.
+func rowAt(rows []string, y int) string {
+	if y < len(rows) {
+		return rows[y]
+	}
+	return ""
+}
