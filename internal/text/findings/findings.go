@@ -146,8 +146,8 @@ func (c *Collector) search(section lines.Section, b []byte, at int64) {
 }
 
 // appendError appends a line to a list if it is an error of a kind that was not found yet. What a
-// test of Go has logged, just before `go test -v` says that it has failed, is appended, too. The
-// caller holds c.mu.
+// test of Go has logged, just before `go test -v` says that it has failed, is appended, too, unless a
+// subtest has failed. The caller holds c.mu.
 func (c *Collector) appendError(list []Finding, section lines.Section, line []byte, at int64) []Finding {
 	text := strings.TrimRight(view.Text(line), "\n")
 	text = text[strings.LastIndexByte(text, '\n')+1:]
@@ -166,6 +166,12 @@ func (c *Collector) appendError(list []Finding, section lines.Section, line []by
 			return list
 		case f.kind == "test" && c.logged.Text != "" && c.logged.Section == section && (newline == 1 || newline == 2):
 			list = append(list, c.logged)
+		case f.kind == subtest:
+			test, _, _ := strings.Cut(strings.TrimSpace(f.Text), "/")
+			if slices.ContainsFunc(list, func(other Finding) bool { return strings.HasPrefix(other.Text, test+" ") }) {
+				// The line before it may be of a subtest that has passed.
+				list = slices.DeleteFunc(list, func(other Finding) bool { return other.kind == logged })
+			}
 		}
 		return append(list, f)
 	}

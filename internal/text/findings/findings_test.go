@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/internal/text/lines"
@@ -46,7 +48,7 @@ func TestErrorsOfPrograms(t *testing.T) {
 		{"pytest", "ERROR tests/test_a.py - ImportError"},
 		{"pytest", "tests/test_a.py::test_x FAILED                 [ 42%]"},
 		{"test", "--- FAIL: TestX (0.00s)"},
-		{"test", "    --- FAIL: TestX/a (0.00s)"},
+		{"subtest", "    --- FAIL: TestX/a (0.00s)"},
 		{"test", "FAIL\texample.com/pkg\t0.012s"},
 		{"test", "test tests::adds ... FAILED"},
 		{"panic", "panic: runtime error: index out of range [3] with length 3"},
@@ -182,6 +184,27 @@ func TestFirstOfEachKind(t *testing.T) {
 	want[3].Text = "ValueError: bad"
 	if got := c.From(1); !slices.Equal(got, want[1:]) {
 		t.Errorf("from 1: got %+v\nwant %+v", got, want[1:])
+	}
+}
+
+// The line that was logged before a test of Go failed can be of any of its subtests. Of a test without
+// them it is why the test failed.
+func TestFailedSubtestIsNamed(t *testing.T) {
+	const alone = "=== RUN   TestB\n    b_test.go:3: wrong\n--- FAIL: TestB (0.00s)\n"
+	const several = "=== RUN   TestA\n=== RUN   TestA/1\n    a_test.go:3: wrong\n=== RUN   TestA/2\n    a_test.go:3: fine\n" +
+		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/1 (0.00s)\n    --- PASS: TestA/2 (0.00s)\n"
+	for text, want := range map[string][]string{
+		several:         {"--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
+		alone:           {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)"},
+		alone + several: {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
+	} {
+		var got []string
+		for _, f := range found(text) {
+			got = append(got, f.Text)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("of\n%s%s", text, d)
+		}
 	}
 }
 

@@ -25,6 +25,9 @@ func newKind(name, words, expr string) kind {
 // logged is the kind of a line that a test of Go has logged. It is an error only if the test fails.
 const logged = "logged"
 
+// subtest is the kind of a line that names a failed subtest of Go. Its test is named above it.
+const subtest = "subtest"
+
 // kinds returns the kinds, in the order in which a line is compared with them. A line is of the
 // first one that it matches and that was not found yet. The first search makes the kinds: most
 // servers start and end without one.
@@ -39,7 +42,8 @@ var kinds = sync.OnceValue(func() []kind {
 		newKind("exception", "Error|Exception|** (", `^(?:Uncaught |Unhandled |Caused by: |E +|Exception in thread "[^"]*" )?(?:[A-Za-z_$][\w$]*\.)*[A-Z][A-Za-z]*(?:Error|Exception)(?:: \S| \[|$)|`+
 			`^\s+[A-Z][A-Za-z]*(?:Error|Exception)(?:: \S| \[)|^\S+\.py:\d+: [A-Z]\w*(?:Error|Exception)$|^\*\* \([\w.]+\) |^ +Failure/Error: \S`),
 		newKind("pytest", "FAILED|ERROR", `^(?:FAILED|ERROR) \S+(?:::|\.py)|^\S+::\S+ (?:FAILED|ERROR)\b`),
-		newKind("test", "FAIL|not ok |Failed |failed (", `^\s*--- FAIL: |^FAIL[:\t] ?\S|^not ok \d|^ FAIL  ?\S|^FAIL \S+[./]|^test .* \.\.\. FAILED|`+
+		newKind(subtest, "FAIL:", `^ +--- FAIL: `),
+		newKind("test", "FAIL|not ok |Failed |failed (", `^--- FAIL: |^FAIL[:\t] ?\S|^not ok \d|^ FAIL  ?\S|^FAIL \S+[./]|^test .* \.\.\. FAILED|`+
 			`^\[  FAILED  \] \w|\*\*\*Failed |^  Failed \S.* \[|\S \(FAILED - \d+\)$|\S > .* FAILED$|^Test Case .* failed \(|^//\S+ +FAILED |^# +Failed test `),
 		newKind("panic", "panic|fatal error: ", `^panic: |^fatal error: |^thread '[^']*'.* panicked at|[Kk]ernel panic`),
 		newKind("npm", "npm ERR!|npm error|ERR_PNPM|ELIFECYCLE|error Command", `^npm (?:ERR!|error) \S|^\s*(?:ERR_PNPM_\w+|ELIFECYCLE) |^error Command failed`),
