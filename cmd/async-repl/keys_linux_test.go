@@ -302,7 +302,7 @@ func TestInputThatIsRefused(t *testing.T) {
 	}{
 		{terminal, []any{"keys", []string{"entr"}}, "keys[0] (entr) is not a key. Did you mean enter? " + list},
 		{terminal, []any{"keys", []string{"ctrl-foo", "enter"}}, "keys[0] (ctrl-foo) is not a key. " + list},
-		{terminal, []any{"keys", []string{"q", "F13"}}, "keys[1] (F13) is not a key. " + list},
+		{terminal, []any{"keys", []string{"q", "<F13>"}}, "keys[1] (<F13>) is not a key. " + list},
 		{terminal, []any{"keys", []string{"arrow_up"}}, "keys[0] (arrow_up) is not a key. Did you mean up? " + list},
 		{terminal, []any{"keys", []string{"foo"}}, "keys[0] (foo) is not a key. " + list},
 		{terminal, []any{"keys", []string{"enter", ""}}, "keys[1] is empty."},

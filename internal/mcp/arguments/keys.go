@@ -34,7 +34,8 @@ func (a *Args) KeySequence() (keys.Sequence, error) {
 		case holdsKeys(element):
 			return nil, report.Mistakef("%s holds several keys: give each as an element of its own.", a.keyNamed(i))
 		// The element is likely meant as a key.
-		case isChord().MatchString(element), isFunctionKey().MatchString(bare(element)), len(nearestKeys(element)) > 0:
+		case isChord().MatchString(element), isFunctionKey().MatchString(bare(element)) && !isRareKey().MatchString(element),
+			len(nearestKeys(element)) > 0:
 			return nil, a.noKey(i)
 		default:
 			key = keys.Text(element)
@@ -89,6 +90,9 @@ var (
 	// isFunctionKey matches what bare leaves of the name of a function key, also of one that no terminal
 	// has.
 	isFunctionKey = pattern.Lazy(`^f[0-9]+$`)
+
+	// isRareKey matches f13 and above. Keyboards lack these keys, so f200 among keys is text.
+	isRareKey = pattern.Lazy(`(?i)^f(1[3-9]|[2-9][0-9]|[1-9][0-9]{2,})$`)
 )
 
 // longestName bounds what is compared with the names of keys, in bytes with what bare leaves out.
