@@ -135,7 +135,7 @@ var waitingPrograms = []program{
 	{name: "ipython", needs: "ipython", command: `ipython --no-banner --no-confirm-exit`,
 		asks: []question{ask("key", "In [1]: ", "exit\n")}},
 	{name: "node", needs: "node", command: `node`, asks: []question{ask("key", "> ", ".exit\n")}},
-	{name: "erl", needs: "erl", command: `erl`, asks: []question{ask("key", "1> ", "q().\n")}},
+	{name: "erl", needs: "erl", command: `erl`, asks: []question{ask("key", "1> ", "halt().\n")}},
 	{name: "sqlite3", needs: "sqlite3", command: `sqlite3`, asks: []question{ask("key", "sqlite> ", ".exit\n")}},
 	{name: "redis-cli", needs: "redis-cli", command: `redis-cli -p 1`, // there is no server at this port
 		asks: []question{ask("key", "not connected> ", "quit\n")}},

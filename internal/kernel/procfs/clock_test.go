@@ -101,6 +101,23 @@ func TestClocksFollowATree(t *testing.T) {
 	}
 }
 
+// The clock of the only thread of a process that sleeps is that of the process.
+func TestThreadTime(t *testing.T) {
+	cmd := start(t, `echo; exec cat`)
+	pid := cmd.Process.Pid
+	polltest.Until(t, "cat to sleep", func() bool {
+		s, err := Inspect(pid)
+		return err == nil && s.Program == "cat" && s.State == 'S'
+	})
+	all, own := must.Get(CPUTime(pid))(t), must.Get(ThreadTime(pid, pid))(t)
+	if own != 0 && own != all { // 0: the kernel keeps no account
+		t.Errorf("the thread has used %v, and its process %v", own, all)
+	}
+	if used, err := ThreadTime(pid, 1); err == nil {
+		t.Errorf("a thread of another process has used %v", used)
+	}
+}
+
 // The clocks of a tree add up, those of its new processes included.
 func TestClocksAddUp(t *testing.T) {
 	var c Clocks
