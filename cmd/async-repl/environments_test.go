@@ -138,7 +138,7 @@ func TestPackagesOfASessionWait(t *testing.T) {
 	holds(t, code, "Queued behind", install+" (queued)")
 	holds(t, s.do("check_job_status", "job_id", install), "Queued", "1 job is running, the most allowed (REPL_MAX_JOBS): "+first+" (running)")
 	s.do("cancel_job", "job_id", first)
-	if r := s.end(install); !strings.HasSuffix(r.Header("Status"), "is invalid.)") {
+	if r := s.end(install); !strings.HasPrefix(r.Header("Status"), "failed (exit 1") {
 		t.Errorf("the install that has waited:\n%s", r)
 	}
 	holds(t, s.end(code.Header("Job ID")), "Status", "failed (not run: job "+install+" did not complete, and this one was queued behind it)")

@@ -138,7 +138,7 @@ func TestServerStatus(t *testing.T) {
 	matches(t, r, map[string]string{
 		"Works":     `guard \(pid \d+\)`,
 		"Python":    "^" + regexp.QuoteMeta(filepath.Join(s.dir, ".venv", "bin", "python")) + `\S* \(3\.\d+\)$`,
-		"Jobs":      "^2 of at most 1,000 at once: 1 queued, 1 running; ended: 1 completed$",
+		"Jobs":      "^1 of at most 1,000 at once: 1 queued, 1 running; ended: 1 completed$",
 		"Session":   `^lab, busy with job ` + id + `, 1 queued, pid \d+, [0-9.]+ MiB$`,
 		"Processes": `^1 of jobs and sessions, [0-9.]+ MiB; `,
 		"Disk":      `^4\.[0-9] MiB of at most `,
