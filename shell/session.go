@@ -185,6 +185,9 @@ func (t *turn) carry(rec jobs.Receipt, before state, c *Command) (after state, n
 			note("does not carry %s: readonly", strings.Join(readonly, ", "))
 		}
 	}
+	if len(rep.unread) > 0 {
+		note("has lost the function %s: bash can't read what declare -f prints of it", strings.Join(rep.unread, ", "))
+	}
 	if rep.cut || after.local.size() > maxLocal {
 		after.local = before.local
 		note("keeps its functions, aliases and unexported variables of before: those that this command has left take more than 1 MiB")

@@ -319,6 +319,19 @@ func TestSessionWithTooLargeFunctions(t *testing.T) {
 	})
 }
 
+// A function that bash prints wrongly is lost alone. What another one prints is no end of a function.
+func TestSessionWithAFunctionThatBashPrintsWrongly(t *testing.T) {
+	t.Parallel()
+	inBash(t, func(t *testing.T, c carried) {
+		c.prints(t, "f() { true && cat <<E && echo 1\n2\nE\n}; e() { printf '}\n%s\n}\n' 'g ()'; }; g() { echo 3; }; alias h='echo 4'; A=5", "")
+		_, rec := c.run(t, c.line("shopt -q extglob; declare -F f"))
+		if want := []string{"shell session build has lost the function f: bash can't read what declare -f prints of it"}; !slices.Equal(rec.Notes, want) {
+			t.Errorf("notes %q, not %q", rec.Notes, want)
+		}
+		c.prints(t, "e; g; h; echo $A", "}\ng ()\n}\n3\n4\n5\n")
+	})
+}
+
 // Variables that no program can be started with don't take the others with them.
 func TestSessionWithTooManyVariables(t *testing.T) {
 	t.Parallel()

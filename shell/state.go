@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +55,9 @@ func (l local) text(given map[string]string) string {
 			b.WriteString(c + "\n")
 		}
 	}
-	b.WriteString(l.functions)
+	for name, f := range definitions(l.functions) {
+		b.WriteString(builtin + "eval " + quote(f) + " 2>/dev/null || " + builtin + `printf '%s\0' ` + quote(unread+name) + " >&" + hiddenFD + "\n")
+	}
 	for _, c := range l.aliases {
 		b.WriteString(builtin + c + "\n")
 	}
@@ -193,6 +196,37 @@ func (s state) script(shell, line string, readLocal bool) string {
 	return b.String()
 }
 
+// unread begins the field of a report that names a function that bash could not read.
+const unread = "unread "
+
+// definitions returns the functions that declare -f has printed, by their names. Each is read by itself,
+// because bash prints some in a way that it can't read: a list with a here-document that is not its
+// first command (measured with 5.2).
+func definitions(text string) iter.Seq2[string, string] {
+	return func(yield func(name, definition string) bool) {
+		for len(text) > 0 {
+			end := len(text)
+			for at := 0; ; { // a function ends where the next one begins
+				i := strings.Index(text[at:], "\n}\n")
+				if i < 0 {
+					break
+				}
+				at += i + len("\n}\n")
+				if line, _, _ := strings.Cut(text[at:], "\n"); strings.HasSuffix(line, " () ") {
+					end = at
+					break
+				}
+				at-- // the newline can begin another end
+			}
+			name, _, _ := strings.Cut(text, " () ")
+			if !yield(strings.TrimPrefix(name, "function "), text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
 // envPath is the program that prints the environment. noEnv stands for the environment if that
 // program can't be started, usually because the environment is too large.
 const (
@@ -215,7 +249,8 @@ type report struct {
 	variables []string
 	functions string
 	aliases   []string
-	cut       bool // they are too large to be read
+	cut       bool     // they are too large to be read
+	unread    []string // the functions that could not be read at the start
 }
 
 // maxReport is more than the environment of a program can have, in bytes.
@@ -253,6 +288,11 @@ func readReport(f *os.File) (report, error) {
 	}
 	for _, name := range strings.Fields(start[1]) {
 		r.started[name] = true
+	}
+	for _, field := range rest[:begin] {
+		if name, ok := strings.CutPrefix(field, unread); ok {
+			r.unread = append(r.unread, name)
+		}
 	}
 	r.noEnv = slices.Contains(env[:last], noEnv)
 	for _, kv := range env[:last] {
