@@ -3,8 +3,8 @@
 //
 // A [Collector] gets the output as it is written, so a reply never searches. It reads every byte
 // once, and keeps little: the lines that have not ended, and ten errors of each part. Lines with a
-// word of kinds.go are compared with the patterns there; a kind is looked for until it is found. A
-// comparison takes microseconds, so after 2,000 lines only one of each 16 KiB is compared: a
+// word of kinds.go are compared with the patterns there; a kind is looked for until it is found, and
+// failed tests until there are a few. A comparison takes microseconds, so after 2,000 lines only one of each 16 KiB is compared: a
 // program that prints such words all the time is not slowed down.
 package findings
 
@@ -21,11 +21,12 @@ import (
 )
 
 const (
-	most       = 10      // findings of a part
-	mostBefore = 50      // findings of earlier parts
-	lineBytes  = 1 << 10 // bytes before and after a word that belong to its line, with its colours
-	keyBytes   = 500     // bytes of the text of a line that are compared with patterns
-	textMax    = 200     // characters of a line that are shown
+	most         = 10      // findings of a part
+	severalTests = 4       // findings of each kind of failed tests
+	mostBefore   = 50      // findings of earlier parts
+	lineBytes    = 1 << 10 // bytes before and after a word that belong to its line, with its colours
+	keyBytes     = 500     // bytes of the text of a line that are compared with patterns
+	textMax      = 200     // characters of a line that are shown
 
 	freeLines = 2000     // lines that are compared, however many a KiB has
 	rareLines = 16 << 10 // of so many bytes one more line is compared
@@ -87,12 +88,26 @@ func (c *Collector) From(cursor int64) (list []Finding) {
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.At, b.At) })
 	for _, f := range all {
-		same := func(other Finding) bool { return other.kind == f.kind }
-		if f.At >= cursor && !slices.ContainsFunc(list, same) && len(list) < most {
+		if f.At >= cursor && !enough(list, f.kind) && len(list) < most {
 			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// enough reports whether a list has the first errors of a kind: of tests several, because each names
+// another one, and of other kinds one.
+func enough(list []Finding, kind string) bool {
+	left := 1
+	if kind == "test" || kind == subtest || kind == logged {
+		left = severalTests
+	}
+	for _, f := range list {
+		if f.kind == kind {
+			left--
+		}
+	}
+	return left <= 0
 }
 
 // Write reads what was written to a stream at a cursor. It doesn't keep b.
@@ -145,7 +160,7 @@ func (c *Collector) search(section lines.Section, b []byte, at int64) {
 	}
 }
 
-// appendError appends a line to a list if it is an error of a kind that was not found yet. What a
+// appendError appends a line to a list if it is an error of a kind of which the list can have more. What a
 // test of Go has logged, just before `go test -v` says that it has failed, is appended, too, unless a
 // subtest has failed. The caller holds c.mu.
 func (c *Collector) appendError(list []Finding, section lines.Section, line []byte, at int64) []Finding {
@@ -154,8 +169,7 @@ func (c *Collector) appendError(list []Finding, section lines.Section, line []by
 	key := text[:min(len(text), keyBytes)]
 	key = key[len(prefix().FindString(key)):]
 	for _, k := range kinds() {
-		known := func(f Finding) bool { return f.kind == k.name }
-		if !k.matches(key) || slices.ContainsFunc(c.found, known) {
+		if !k.matches(key) || enough(c.found, k.name) {
 			continue
 		}
 		f := Finding{section, at, view.Line(text, textMax), k.name}
@@ -166,11 +180,11 @@ func (c *Collector) appendError(list []Finding, section lines.Section, line []by
 			return list
 		case f.kind == "test" && c.logged.Text != "" && c.logged.Section == section && (newline == 1 || newline == 2):
 			list = append(list, c.logged)
-		case f.kind == subtest:
+		case f.kind == subtest: // the line before its test may be of a subtest that has passed
 			test, _, _ := strings.Cut(strings.TrimSpace(f.Text), "/")
-			if slices.ContainsFunc(list, func(other Finding) bool { return strings.HasPrefix(other.Text, test+" ") }) {
-				// The line before it may be of a subtest that has passed.
-				list = slices.DeleteFunc(list, func(other Finding) bool { return other.kind == logged })
+			i := slices.IndexFunc(list, func(other Finding) bool { return strings.HasPrefix(other.Text, test+" ") })
+			if i > 0 && list[i-1].kind == logged {
+				list = slices.Delete(list, i-1, i)
 			}
 		}
 		return append(list, f)

@@ -196,7 +196,8 @@ func TestFailedSubtestIsNamed(t *testing.T) {
 	for text, want := range map[string][]string{
 		several:         {"--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
 		alone:           {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)"},
-		alone + several: {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
+		alone + several: {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)", "--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
+		several + alone: {"--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)", "    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)"},
 	} {
 		var got []string
 		for _, f := range found(text) {
@@ -273,7 +274,7 @@ func TestLongOutput(t *testing.T) {
 	}
 	write("\nFAIL\ty\npanic: 2\n", 1)
 	got := c.From(0)
-	if len(got) != 2 || got[0].At != first || got[1].Text != "panic: 2" {
+	if len(got) != 3 || got[0].At != first || got[2].Text != "panic: 2" {
 		t.Errorf("found %+v", got)
 	}
 	for i := range 30 {
