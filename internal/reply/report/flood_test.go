@@ -47,10 +47,11 @@ func TestFloodsAreShort(t *testing.T) {
 		{"warnings", jobs.Python, repeat(1000, func(i int) string {
 			return fmt.Sprintf("<job 01M8A26GJME88Y3MYDSSFHENM4>:3: UserWarning: value %d\n  warnings.warn(f\"value {i}\")\n", i)
 		}), "", false, true},
-		{"optuna", jobs.Python, repeat(200, func(i int) string {
+		{"optuna", jobs.Python, repeat(300, func(i int) string {
 			return fmt.Sprintf("[I 2026-11-26 01:02:03,%d] Trial %d finished with value: %v and parameters: {'x': %v}. Best is trial 3 with value: 0.1.\n", i, i, 1/float64(i+1), float64(i)/7)
 		}), "", false, true},
 		{"a million numbers", jobs.Python, "", "[" + repeat(1_000_000, func(i int) string { return fmt.Sprintf("%d, ", i) }) + "]", false, true},
+		{"a list that nearly fits", jobs.Shell, tests[:25_000], "", false, false},
 		{"code", jobs.Shell, document, "", false, false},
 		{"a document", jobs.Shell, file("../../../docs/replies.md"), "", false, false},
 		{"differences", jobs.Shell, "+" + strings.ReplaceAll(document, "\n", "\n+"), "", true, false},
