@@ -78,11 +78,11 @@ func TestHoldIsDescribed(t *testing.T) {
 
 // A reply about a job that has lost variables names the checkpoint that has them.
 func TestNextNamesACheckpoint(t *testing.T) {
-	for of, want := range map[string]string{"": "", "J1": "Next: restart_python_worker(checkpoint=\"J1\"), which continues with the variables after that job\n"} {
+	for of, want := range map[string]string{"": "", "J1": "Next: restart_python_worker(session=\"lab\", checkpoint=\"J1\"), which continues with the variables after that job\n"} {
 		for _, state := range []jobs.State{jobs.Lost, jobs.Kept} {
 			var r Reply
 			rp := &Reporter{Restorable: func(jobs.Record) string { return of }}
-			rp.writeNext(&r, jobs.Record{Status: jobs.Failed, Receipt: jobs.Receipt{State: state}}, inputContext{})
+			rp.writeNext(&r, jobs.Record{Spec: jobs.Spec{Session: "lab"}, Status: jobs.Failed, Receipt: jobs.Receipt{State: state}}, inputContext{})
 			if state == jobs.Kept {
 				want = ""
 			}

@@ -35,7 +35,7 @@ var nexts = map[string]string{
 	"secret":   `send_command_input(text="…\n", secret=true) or cancel_job`,
 	"key":      "send_command_input(keys=[…] or text=…) or cancel_job",
 	untaken:    "wait_for_jobs; or cancel_job(force=true), which ends Python and loses %s and those of this job",
-	restorable: `restart_python_worker(checkpoint="%s"), which continues with the variables after that job`,
+	restorable: `restart_python_worker(session="%s", checkpoint="%s"), which continues with the variables after that job`,
 	reached:    "wait_for_jobs; or cancel_job, which interrupts it again; or cancel_job(force=true), which ends Python and loses %s and those of this job",
 }
 
@@ -53,7 +53,7 @@ func (rp *Reporter) writeNext(r *Reply, record jobs.Record, in inputContext) {
 	}
 	if record.Receipt.State == jobs.Lost && rp.Restorable != nil {
 		if of := rp.Restorable(record); of != "" {
-			r.Line("Next", fmt.Sprintf(nexts[restorable], of))
+			r.Line("Next", fmt.Sprintf(nexts[restorable], record.Session, of))
 		}
 		return
 	}

@@ -83,7 +83,7 @@ func takeScreen(head *Reply, j *jobs.Job, record jobs.Record, w Window) *screenS
 	}
 	since := "; only the rows that changed since cursor %d are shown"
 	if changed == "" {
-		since = "; no row has changed since cursor %d"
+		since = "; no text has changed since cursor %d"
 	}
 	return &screenShown{line: all.line + fmt.Sprintf(since, last.End), name: changedRows, text: changed, start: s.Start, end: s.End}
 }

@@ -155,7 +155,7 @@ func TestScreenRowsThatChanged(t *testing.T) {
 		line := ""
 		switch {
 		case step.want == "":
-			line = "; no row has changed since cursor " + seen + "\n"
+			line = "; no text has changed since cursor " + seen + "\n"
 		case strings.Contains(step.want, "CHANGED"):
 			line = "; only the rows that changed since cursor " + seen + " are shown\n"
 		}
