@@ -93,6 +93,21 @@ func TestInterruptOfDuckDB(t *testing.T) {
 		b.interrupt(b.startUntil(on+raised, "on"))
 		b.want(class+"raise "+raised, failed) // nobody has asked for it
 	}
+	// A query runs when it is shown. No other method of the value runs it again.
+	j := b.startUntil(`import time
+class Query:
+    def __repr__(self):
+        print("again")
+        return "rows"
+    def _repr_html_(self):
+        print("on", flush=True)
+        try: time.sleep(300)
+        except KeyboardInterrupt: raise RuntimeError("Query interrupted")
+Query()`, "on")
+	b.interrupt(j)
+	if out := string(output.Tail(j.Log(), 4000)); strings.Contains(out, "again") {
+		t.Errorf("output %q", out)
+	}
 }
 
 // polars takes only a SIGINT while a query runs. It needs an interpreter that has polars, which

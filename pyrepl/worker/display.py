@@ -61,6 +61,7 @@ class Displays:
         self.channel, self.streams, self.interrupts = channel, streams, interrupts
         self.figures: OpenFigures | None = None  # set when pyplot is imported
         self.plots_drawn = True  # False once drawing a plot has failed, see plots
+        self._undisturbed = True  # the job was not interrupted before the value that is shown
 
     @breakable
     def display(self, values: Sequence[Any], include: Any = None, exclude: Any = None,
@@ -160,6 +161,7 @@ class Displays:
         """Return the view of a value: its text, picture or document."""
         view, kind = View(), type(value)
         self.interrupts.deliver()
+        self._undisturbed = not self.interrupts.interrupted
         reader = known(kind)
         try:
             if reader in ("frame", "series"):
@@ -193,8 +195,13 @@ class Displays:
             self.figures.note_shown(value)
 
     def complain(self, what: str, why: BaseException | str) -> None:
-        """Print a line on stderr that names what can't be shown, and why."""
+        """Print a line on stderr that names what can't be shown, and why.
+
+        If an interrupt has come while the value was shown, raise why instead: DuckDB makes a
+        RuntimeError of it, and its other methods would run the query again."""
         if isinstance(why, BaseException):
+            if self._undisturbed and self.interrupts.interrupted:
+                raise why
             args: Any = BaseException.__dict__["args"].__get__(why)
             said = [each for each in args if type(each) is str and each]  # OSError has a number too
             why = error_name(why)
