@@ -84,8 +84,11 @@ def library_of(file: str) -> str:
         at = file.rfind(directory)
         if at >= 0:
             return file[at + len(directory):].partition("/")[0].partition(".")[0]
-    compiled = file.endswith((".pyx", ".pxi", ".pxd")) and file[0] != "/"  # by Cython
-    return file.partition("/")[0].partition(".")[0] if compiled else ""
+    # Cython names a file from the directory in which it was compiled: that of the user has it.
+    compiled = file.endswith((".pyx", ".pxi", ".pxd")) and file[0] != "/"
+    if not compiled or os.path.exists(file):
+        return ""
+    return file.partition("/")[0].partition(".")[0]
 
 
 def count(frames: list[Piece], hint: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import unittest
 
 from ..excerpts import shortened
@@ -54,6 +55,16 @@ class TestShortened(unittest.TestCase):
         for file in "/home/x.py", "x.py", "<job 1>", "<string>", "/home/fast.pyx", "/site/x.py":
             with self.subTest(file):
                 self.check(HEADER + frames(file) * 9 + "E\n", HEADER + frames(file) * 9 + "E\n")
+
+    def test_compiled_files_of_the_directory_are_the_users(self) -> None:
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        with tempfile.TemporaryDirectory() as directory:
+            os.chdir(directory)
+            open("fast.pyx", "w").close()
+            own = HEADER + frames("fast.pyx") * 9 + "E\n"
+            self.check(own, own)
+            os.chdir(before)
 
     def test_calls_that_repeat_are_counted(self) -> None:
         a = frames(SITE + "a.py")
