@@ -93,19 +93,19 @@ func (s *slots) running() int {
 	return s.taken
 }
 
-// awaits reports whether j waits for a slot.
-func (s *slots) awaits(j *Job) bool {
+// full reports whether no slot is free.
+func (s *slots) full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.waiting, j)
+	return s.taken >= s.max
 }
 
-// Running returns the jobs that run, if the job with that id waits because no more may: those that
-// wait for input first, then the oldest. It returns nil if the job does not wait for them.
+// Running returns the jobs that run, if the job with that id is queued and no more may run: those that
+// wait for input first, then the oldest. It returns nil if the job need not wait for them.
 func (r *Registry) Running(id string) []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j := r.jobs[id]; j == nil || !r.shared.slots.awaits(j) {
+	if j := r.jobs[id]; j == nil || j.Record().Status != Queued || !r.shared.slots.full() {
 		return nil
 	}
 	return r.running()
