@@ -13,7 +13,7 @@ type slots struct {
 
 	mu      sync.Mutex
 	taken   int
-	waiting []*Job // in the order of their starts
+	waiting []*Job // they are sorted by their starts
 }
 
 // A slot is the part of a job that slots guard.

@@ -91,7 +91,7 @@ func TestInterruptOfDuckDB(t *testing.T) {
 		"InterruptException('INTERRUPT Error: Interrupted!')": "failed (_duckdb.InterruptException: INTERRUPT Error: Interrupted!)",
 	} {
 		b.interrupt(b.startUntil(on+raised, "on"))
-		b.want(class+"raise "+raised, failed) // nobody has asked for it
+		b.want(class+"raise "+raised, failed) // no cancel has asked for an end
 	}
 	// A query runs when it is shown. No other method of the value runs it again.
 	j := b.startUntil(`import time

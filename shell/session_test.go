@@ -225,7 +225,7 @@ func TestSessionCarriesWhatBashDoesNotExport(t *testing.T) {
 		"exported":       {{"A=1; export B=1 C=1", ""}, {"export A; declare +x B; KEPT=2; declare +x GONE", ""}, {"echo $A$B$KEPT$GONE; sh -c 'echo $A${B-none}$KEPT${GONE-none}'", "1121\n1none2none\n"}},
 		"exported array": {{"declare -ax a=(1 2)", ""}, {"echo ${a[@]@A}", "declare -ax a=([0]=\"1\" [1]=\"2\")\n"}},
 		"function":       {{"f() { cat <<X\n$1 it's\nX\n}; a-b.c() { f \"$@\"; }", ""}, {"a-b.c 1", "1 it's\n"}, {"f() { echo again $1; }", ""}, {"a-b.c 2", "again 2\n"}},
-		"version manager": { // of nvm's shape
+		"version manager": { // it has the shape of nvm
 			{`cat >vm.sh <<'X'
 vm_strip() { [ -z "${VM_CURRENT-}" ] || PATH=${PATH#*:}; }
 vm() {

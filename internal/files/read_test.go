@@ -80,7 +80,7 @@ func TestDamagedTextIsReadInParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			part.Text() // which may say no of a few bytes
+			part.Text() // it may say no if there are only a few bytes
 			if part.Cut(int(n)); part.From != offset || part.Next() == offset {
 				t.Fatalf("%d bytes from %d: %+v", n, offset, part)
 			}

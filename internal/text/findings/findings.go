@@ -29,7 +29,7 @@ const (
 	textMax      = 200     // characters of a line that are shown
 
 	freeLines = 2000     // lines that are compared, however many a KiB has
-	rareLines = 16 << 10 // of so many bytes one more line is compared
+	rareLines = 16 << 10 // after these, one line is compared for each so many bytes
 )
 
 // A Finding is a line that looks like an error.
@@ -49,8 +49,8 @@ type Finding struct {
 type Collector struct {
 	mu     sync.Mutex
 	open   [lines.Sections]openLine
-	before []Finding // of earlier parts
-	found  []Finding // of the part that is written now
+	before []Finding // earlier parts had these
+	found  []Finding // the part that is written now has these
 
 	logged    Finding // the last line that a test of Go has logged
 	loggedEnd int64   // the cursor after it

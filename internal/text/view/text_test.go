@@ -28,7 +28,7 @@ func (rows inOut) check(t *testing.T, f func(in string) string) {
 
 func TestText(t *testing.T) {
 	const up, erase = "\x1b[1A", "\x1b[2K"
-	vite := strings.Repeat("\n", 39) + "\x1b[1;1H\x1b[0J" // which clears a screen of 40 rows
+	vite := strings.Repeat("\n", 39) + "\x1b[1;1H\x1b[0J" // vite clears a screen of 40 rows so
 	inOut{
 		"plain":                    {"a b \tc  \n\n d", "a b \tc  \n\n d"},
 		"crlf":                     {"one\r\ntwo\r\n", "one\ntwo\n"},
