@@ -99,7 +99,7 @@ func (c *Collector) From(cursor int64) (list []Finding) {
 // another one, and of other kinds one.
 func enough(list []Finding, kind string) bool {
 	left := 1
-	if kind == "test" || kind == subtest || kind == logged {
+	if kind == "test" || kind == subtest || kind == logged || kind == assertion {
 		left = severalTests
 	}
 	for _, f := range list {

@@ -193,7 +193,10 @@ func TestFailedSubtestIsNamed(t *testing.T) {
 	const alone = "=== RUN   TestB\n    b_test.go:3: wrong\n--- FAIL: TestB (0.00s)\n"
 	const several = "=== RUN   TestA\n=== RUN   TestA/1\n    a_test.go:3: wrong\n=== RUN   TestA/2\n    a_test.go:3: fine\n" +
 		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/1 (0.00s)\n    --- PASS: TestA/2 (0.00s)\n"
+	const assertions = "=== RUN   TestC\n=== RUN   TestC/1\n    c_test.go:3: checking 1\n    c_test.go:4: got 1, want 2\n=== RUN   TestC/2\n    c_test.go:3: checking 2\n" +
+		"--- FAIL: TestC (0.00s)\n    --- FAIL: TestC/1 (0.00s)\n    --- PASS: TestC/2 (0.00s)\n"
 	for text, want := range map[string][]string{
+		assertions:      {"    c_test.go:4: got 1, want 2", "--- FAIL: TestC (0.00s)", "    --- FAIL: TestC/1 (0.00s)"},
 		several:         {"--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},
 		alone:           {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)"},
 		alone + several: {"    b_test.go:3: wrong", "--- FAIL: TestB (0.00s)", "--- FAIL: TestA (0.00s)", "    --- FAIL: TestA/1 (0.00s)"},

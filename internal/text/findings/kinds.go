@@ -25,6 +25,11 @@ func newKind(name, words, expr string) kind {
 // logged is the kind of a line that a test of Go has logged. It is an error only if the test fails.
 const logged = "logged"
 
+// assertion is the kind of a line of a test of Go that says what it wanted. Unlike another line that
+// it has logged, it is an error even before `go test -v` says that the test has failed: a subtest says
+// so hundreds of lines later.
+const assertion = "assertion"
+
 // subtest is the kind of a line that names a failed subtest of Go. Its test is named above it.
 const subtest = "subtest"
 
@@ -33,6 +38,7 @@ const subtest = "subtest"
 // servers start and end without one.
 var kinds = sync.OnceValue(func() []kind {
 	return []kind{
+		newKind(assertion, "_test.go:", `^ +\w+_test\.go:\d+: .*\b(?:want|wanted|expected|unexpected|Error Trace)\b`),
 		newKind(logged, "_test.go:", `^ +\w+_test\.go:\d+: `),
 		newKind("compiler", "error: |error[E|error T|error C|error M|error N|error F|error L|error  |ERROR] |e: file:|Error: ", `^(?:[^\s:]+[:(]\d+(?:[:,]\d+)?\)?:? (?:- )?(?:fatal )?error(?: ?[A-Z]+\d+)?:? |error(?:\[E\d+\])?: [^0]|.*: error: |`+
 			`(?:\S.*\(\d+,\d+\): |MSBUILD : )?error [A-Z]+\d+: |\s+\d+:\d+ +error +\S|e: file:\S+:\d+:\d+ |(?:PHP )?(?:Fatal|Parse) error: +\S|! .*Error: |\[ERROR\] \S+:\[\d+,\d+\] )`),
