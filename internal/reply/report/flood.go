@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
@@ -21,7 +22,8 @@ const (
 
 // isFlood reports whether the output that w selects does not fit and need not be read line by line:
 // of a command that has failed and has printed an error, or of lines that are alike and twice as much
-// as fits. A list or table that fits nearly is shown as far as it does.
+// as fits. A list or table that fits nearly is shown as far as it does. But if all of it
+// is standard error it is a log or warnings, and short once it does not fit.
 func isFlood(j *jobs.Job, record jobs.Record, w Window, room int) bool {
 	log, final := j.Log(), record.Status.Final()
 	if w.screen != nil || w.View == RawView || w.Part == Forward || w.Part == Newest && !final || w.lines > 0 || log.Stat().End-w.From <= int64(room) {
@@ -31,8 +33,12 @@ func isFlood(j *jobs.Job, record jobs.Record, w Window, room int) bool {
 	if len(x.omitted) == 0 {
 		return false
 	}
-	return record.Kind == jobs.Shell && record.Status == jobs.Failed && len(j.Errors().From(x.from)) > 0 ||
-		log.Stat().End-w.From > 2*int64(room) && alike(x.text)
+	if record.Kind == jobs.Shell && record.Status == jobs.Failed && len(j.Errors().From(x.from)) > 0 {
+		return true
+	}
+	end := log.Stat().End
+	onlyLog := log.Streams(w.From, end) == output.Streams(0).With(output.Stderr)
+	return (onlyLog || end-w.From > 2*int64(room)) && alike(x.text)
 }
 
 // alike reports whether nearly all of the lines of some text begin like others.

@@ -30,6 +30,9 @@ func TestFloodsAreShort(t *testing.T) {
 		name := fmt.Sprintf("Test%c%s%d", 'A'+i%26, strings.Repeat("x", i%7), i)
 		return "=== RUN   " + name + "\n=== RUN   " + name + "/case\n--- PASS: " + name + " (0.00s)\n    --- PASS: " + name + "/case (0.00s)\n"
 	})
+	optuna := func(i int) string {
+		return fmt.Sprintf("[I 2026-11-26 01:02:03,%d] Trial %d finished with value: %v and parameters: {'x': %v}. Best is trial 3 with value: 0.1.\n", i, i, 1/float64(i+1), float64(i)/7)
+	}
 	const fails, bad = "--- FAIL: TestTotal (0.00s)\n", "main.c:3:5: error: 'x' undeclared\n"
 	document := file("job.go")
 	for _, tt := range []struct {
@@ -39,28 +42,36 @@ func TestFloodsAreShort(t *testing.T) {
 		result string
 		fails  bool
 		short  bool
+		stderr bool // the text is standard error
 	}{
-		{"tests that pass", jobs.Shell, tests, "", false, true},
-		{"tests that fail", jobs.Shell, tests[:len(tests)/2] + fails + tests[len(tests)/2:], "", true, true},
-		{"a build that fails", jobs.Shell, document + bad + document, "", true, true},
-		{"a build that fails at its begin", jobs.Shell, bad + document, "", true, true},
+		{"tests that pass", jobs.Shell, tests, "", false, true, false},
+		{"tests that fail", jobs.Shell, tests[:len(tests)/2] + fails + tests[len(tests)/2:], "", true, true, false},
+		{"a build that fails", jobs.Shell, document + bad + document, "", true, true, false},
+		{"a build that fails at its begin", jobs.Shell, bad + document, "", true, true, false},
 		{"warnings", jobs.Python, repeat(1000, func(i int) string {
 			return fmt.Sprintf("<job 01M8A26GJME88Y3MYDSSFHENM4>:3: UserWarning: value %d\n  warnings.warn(f\"value {i}\")\n", i)
-		}), "", false, true},
-		{"optuna", jobs.Python, repeat(300, func(i int) string {
-			return fmt.Sprintf("[I 2026-11-26 01:02:03,%d] Trial %d finished with value: %v and parameters: {'x': %v}. Best is trial 3 with value: 0.1.\n", i, i, 1/float64(i+1), float64(i)/7)
-		}), "", false, true},
-		{"a million numbers", jobs.Python, "", "[" + repeat(1_000_000, func(i int) string { return fmt.Sprintf("%d, ", i) }) + "]", false, true},
-		{"a list that nearly fits", jobs.Shell, tests[:25_000], "", false, false},
-		{"code", jobs.Shell, document, "", false, false},
-		{"a document", jobs.Shell, file("../../../docs/replies.md"), "", false, false},
-		{"differences", jobs.Shell, "+" + strings.ReplaceAll(document, "\n", "\n+"), "", true, false},
-		{"a document and an exception", jobs.Python, document + "Traceback (most recent call last):\nValueError: bad\n", "", true, false},
-		{"tests that fit", jobs.Shell, tests[:15_000], "", true, false},
+		}), "", false, true, false},
+		{"optuna", jobs.Python, repeat(300, optuna), "", false, true, false},
+		{"optuna with the usual number of trials", jobs.Python, repeat(130, optuna), "", false, true, true},
+		{"as much of it on standard output", jobs.Python, repeat(130, optuna), "", false, false, false},
+		{"a document on standard error", jobs.Python, document, "", false, false, true},
+		{"a million numbers", jobs.Python, "", "[" + repeat(1_000_000, func(i int) string { return fmt.Sprintf("%d, ", i) }) + "]", false, true, false},
+		{"a list that nearly fits", jobs.Shell, tests[:25_000], "", false, false, false},
+		{"code", jobs.Shell, document, "", false, false, false},
+		{"a document", jobs.Shell, file("../../../docs/replies.md"), "", false, false, false},
+		{"differences", jobs.Shell, "+" + strings.ReplaceAll(document, "\n", "\n+"), "", true, false, false},
+		{"a document and an exception", jobs.Python, document + "Traceback (most recent call last):\nValueError: bad\n", "", true, false, false},
+		{"tests that fit", jobs.Shell, tests[:15_000], "", true, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := script{
-				write:  func(p *jobs.Port) { out(p, tt.text) },
+				write: func(p *jobs.Port) {
+					if tt.stderr {
+						errs(p, tt.text)
+					} else {
+						out(p, tt.text)
+					}
+				},
 				result: tt.result,
 				fails:  tt.fails,
 			}
