@@ -178,6 +178,19 @@ func (l *segmentLog) Finish() {
 	}
 }
 
+func (l *segmentLog) Flush() {}
+
+// longestShort is how many bytes of a log stay in memory until it is flushed or more come.
+const longestShort = 4 << 10
+
+func (l *segmentLog) Short() ([]Span, bool) {
+	st := l.Stat()
+	if st.Final < 0 || st.End > longestShort {
+		return nil, false
+	}
+	return l.Read(0, longestShort).Spans, true
+}
+
 func (l *segmentLog) Wait(ctx context.Context, cursor int64) error {
 	for {
 		l.mu.Lock()

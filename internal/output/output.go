@@ -148,6 +148,12 @@ type Log interface {
 	// Finish marks the end; bytes that are written later are late output. When it returns, it is
 	// known whether the disk took all earlier bytes. A second Finish does nothing.
 	Finish()
+	// Flush returns when all that was written before is in the file of the log, so that it outlives
+	// the process, or the disk has refused it, see [Usage].
+	Flush()
+	// Short returns the output of a finished log that is so short that no file was made for it, and
+	// reports whether it is. Whoever keeps the records of the log keeps it there.
+	Short() ([]Span, bool)
 	// Discard drops the bytes kept on disk and all attachments, and ignores later writes. The dropped
 	// bytes become a gap.
 	Discard()

@@ -10,6 +10,12 @@ type Config struct {
 	// logs that were finished first are dropped; an unfinished log loses nothing to another. Stores
 	// don't know of one another.
 	Disk int64
+	// Others returns the bytes that others take of Disk, for example past runs. Nil: nobody else does.
+	Others func() int64
+	// MakeRoom asks the others to give back at least need bytes, and reports whether they gave back
+	// any. It is called before a log loses bytes to Disk, by the goroutine that writes, without a
+	// lock of the store. Nil: the others keep theirs.
+	MakeRoom func(need int64) bool
 	// Dir returns the directory for output that does not fit into memory. It is called whenever one
 	// is needed, and the directory is made if it does not exist. Nil: everything stays in memory.
 	Dir func() (string, error)
