@@ -4,8 +4,11 @@ package engine
 
 import (
 	"cmp"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +64,7 @@ type Engine struct {
 	owner   *process.Owner
 	jobs    *jobs.Registry
 	kept    pyrepl.Checkpoints
+	output  string // the name of the directory for the output of this engine's jobs
 
 	// deactivates reports whether an active environment of Python that a client's variables name is
 	// the server's. A tenant with its own workspace must not install into the server's environment.
@@ -96,11 +100,11 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		config: c, started: time.Now(), owner: owner,
+		config: c, started: time.Now(), owner: owner, output: "output-" + rand.Text(),
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
 	e.jobs = jobs.NewRegistry(jobs.Config{
-		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.stateDir}),
+		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.outputDir}),
 		MaxRunning: c.MaxJobs,
 		Since:      c.Since,
 		Log:        c.Log,
@@ -202,6 +206,9 @@ func (e *Engine) Close() {
 	}
 	for _, s := range e.all() {
 		s.Close()
+	}
+	if e.config.StateDir != "" {
+		os.RemoveAll(filepath.Join(e.config.StateDir, e.output))
 	}
 	e.basesMu.Lock()
 	defer e.basesMu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -176,7 +177,13 @@ func variables(environ []string) map[string]string {
 
 var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")
 
-// stateDir makes the directory for long output if it is missing, and returns it.
+// outputDir returns the directory for the output of this engine's jobs, which Close removes.
+func (e *Engine) outputDir() (string, error) {
+	dir, err := e.stateDir()
+	return filepath.Join(dir, e.output), err
+}
+
+// stateDir makes the state directory if it is missing, and returns it.
 func (e *Engine) stateDir() (string, error) {
 	dir := e.config.StateDir
 	if dir == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 const (
 	mega  = 1 << 20
-	small = 64 << 10 // the largest attachment that stays in memory
+	small = 64 << 10
 )
 
 // filled returns n bytes, which depend on n.
@@ -23,7 +24,7 @@ func filled(n int) []byte {
 }
 
 // attach adds an attachment of n bytes.
-func attach(l output.TestLog, n int) int { return l.Attach(filled(n)) }
+func attach(l output.Log, n int) int { return l.Attach(filled(n)) }
 
 // finished returns n finished logs with an attachment of size bytes each.
 func finished(m output.TestStore, n, size int) (all []output.TestLog) {
@@ -37,7 +38,7 @@ func finished(m output.TestStore, n, size int) (all []output.TestLog) {
 }
 
 // wantAttachment fails the test unless attachment n has that many bytes, the right ones.
-func wantAttachment(t *testing.T, what string, l output.TestLog, n, size int) {
+func wantAttachment(t *testing.T, what string, l output.Log, n, size int) {
 	t.Helper()
 	if got, err := l.Attachment(n); err != nil || !bytes.Equal(got, filled(size)) {
 		t.Errorf("%s: attachment %d has %d bytes, want %d: %v", what, n, len(got), size, err)
@@ -45,7 +46,7 @@ func wantAttachment(t *testing.T, what string, l output.TestLog, n, size int) {
 }
 
 // wantGone fails the test unless attachment n can't be read because of why.
-func wantGone(t *testing.T, what string, l output.TestLog, n int, why error) {
+func wantGone(t *testing.T, what string, l output.Log, n int, why error) {
 	t.Helper()
 	if got, err := l.Attachment(n); !errors.Is(err, why) {
 		t.Errorf("%s: attachment %d has %d bytes, error %v; want %v", what, n, len(got), err, why)
@@ -62,7 +63,7 @@ func TestAttachmentsShareTheDisk(t *testing.T) {
 		attach(l, mega)
 	}
 	segments(first, 3)
-	if u := m.Usage(); u.Bytes != 3*mega+3*output.SegmentSize {
+	if u := m.Usage(); u.Bytes != 3*mega+3*output.SegmentSize+page {
 		t.Errorf("usage %+v", u)
 	}
 	first.Finish()
@@ -71,7 +72,7 @@ func TestAttachmentsShareTheDisk(t *testing.T) {
 	if u := m.Usage(); u.Bytes > 4*mega {
 		t.Errorf("usage %+v", u)
 	}
-	if st := first.Stat(); st.Loss.Limit != 3*output.SegmentSize {
+	if st := first.Stat(); st.Loss.Limit != 3*output.SegmentSize-output.Shortest {
 		t.Errorf("the output of the first log: %+v", st)
 	}
 	wantGone(t, "the first log", first, 0, output.ErrLimit)
@@ -161,17 +162,35 @@ func TestDetachedAttachmentsLeaveTheirPlace(t *testing.T) {
 	bare.Detach(2)
 }
 
-func TestSmallAttachmentsAreInMemory(t *testing.T) {
+// Each attachment is a file, also an empty one, so that a later run has it.
+func TestAttachmentsAreFiles(t *testing.T) {
 	m := sharing(t, 0, 0)
 	l := m.New()
-	attach(l, small)
-	if u := m.Usage(); u.Bytes != 0 {
-		t.Errorf("usage %+v", u)
-	}
 	attach(l, small+1)
-	if u := m.Usage(); u.Bytes != small+4<<10 {
+	l.Attach(nil)
+	attach(l, 10)
+	l.Detach(2)
+	if u := m.Usage(); u.Bytes != small+page {
 		t.Errorf("usage %+v", u)
 	}
+	wantAttachment(t, "an empty one", l, 1, 0)
+	l.Finish()
+	if _, short := l.Short(); !short {
+		t.Error("a log without output is not short")
+	}
+	past := output.OpenPast(filepath.Join(m.Usage().Dir, "log1"), l.Stat(), nil)
+	wantAttachment(t, "in a later run", past, 0, small+1)
+	wantAttachment(t, "in a later run", past, 1, 0)
+	for _, n := range []int{2, 3, -1} {
+		if got, err := past.Attachment(n); err == nil {
+			t.Errorf("attachment %d in a later run: %d bytes", n, len(got))
+		}
+	}
+	past.Discard()
+	wantAttachment(t, "after a later run", l, 0, small+1)
+}
+
+func TestAttachmentsWithoutDisk(t *testing.T) {
 	bare := output.NewTestStore(output.Config{}).New()
 	attach(bare, mega)
 	wantAttachment(t, "without a disk", bare, 0, mega)
@@ -192,7 +211,7 @@ func TestAttachmentsOfShortLogsAreOnDisk(t *testing.T) {
 	if st := l.Stat(); st.Loss.Cap == 0 || st.Dropped != st.Loss.Cap {
 		t.Errorf("the log: %+v", st)
 	}
-	if u := m.Usage(); u.Bytes != 70*mega {
+	if u := m.Usage(); u.Bytes > 70*mega+4*page {
 		t.Errorf("usage %+v", u)
 	}
 }
@@ -348,17 +367,6 @@ func TestEvictedSpaceIsForAnySize(t *testing.T) {
 		l.Finish()
 	}
 	if u := m.Usage(); u.Failure != nil || u.Bytes > mega || u.Bytes < mega/2 {
-		t.Errorf("usage %+v", u)
-	}
-}
-
-// A small attachment goes to a disk that works before it costs a finished log anything.
-func TestSmallAttachmentsEvictNothingWhileTheDiskWorks(t *testing.T) {
-	m := sharing(t, 0, 0)
-	all := finished(m, 64<<20/small+1, small)
-	wantAttachment(t, "the first log", all[0], 0, small)
-	wantAttachment(t, "the newest log", all[len(all)-1], 0, small)
-	if u := m.Usage(); u.Bytes != small {
 		t.Errorf("usage %+v", u)
 	}
 }

@@ -1,89 +1,112 @@
 package output
 
-import "sync"
-
-// Parts of the implementation that tests of its disk need.
-const (
-	SegmentSize = segmentSize
-	MaxBacklog  = maxBacklog
+import (
+	"fmt"
+	"sync/atomic"
 )
 
-// RawFile is the file of a store.
+// Parts of the implementation that tests need.
+const (
+	SegmentSize = segmentSize
+	MaxHeld     = maxHeld
+	MaxOpen     = maxOpen
+	Shortest    = shortest
+)
+
+// RawFile is an open file of a log.
 type RawFile = rawFile
 
-// A TestStore is a store whose file can be replaced.
-type TestStore struct{ *store }
+// A TestStore is a store whose files can be replaced.
+type TestStore struct {
+	*store
+	logs *atomic.Int64
+}
 
 // NewTestStore is NewStore for tests.
-func NewTestStore(c Config) TestStore { return TestStore{newStore(c)} }
+func NewTestStore(c Config) TestStore { return TestStore{newStore(c), new(atomic.Int64)} }
 
 // New returns a new log.
-func (s TestStore) New() TestLog { return TestLog{s.NewLog("").(*segmentLog)} }
+func (s TestStore) New() TestLog {
+	return TestLog{s.newLog(fmt.Sprint("log", s.logs.Add(1)))}
+}
 
-// WrapFile makes the store use the result of wrap as its file.
-func (s TestStore) WrapFile(wrap func(RawFile) RawFile) {
-	open := s.file.open
-	s.file.open = func() (rawFile, error) {
-		f, err := open()
+// WrapFiles makes the store use the results of wrap as its files.
+func (s TestStore) WrapFiles(wrap func(path string, f RawFile) RawFile) {
+	s.Open(func(path string, flags int) (RawFile, error) {
+		f, err := openFile(path, flags)
 		if err != nil {
 			return nil, err
 		}
-		return wrap(f), nil
+		return wrap(path, f), nil
+	})
+}
+
+// Open makes the store open its files by open.
+func (s TestStore) Open(open func(path string, flags int) (RawFile, error)) { s.files.open = open }
+
+// WrapOpen makes the store open its files by wrap, which is given the real thing.
+func (s TestStore) WrapOpen(wrap func(open func() (RawFile, error)) (RawFile, error)) {
+	s.Open(func(path string, flags int) (RawFile, error) {
+		return wrap(func() (RawFile, error) { return openFile(path, flags) })
+	})
+}
+
+// CloseFiles closes all files. They are opened again when they are used.
+func (s TestStore) CloseFiles() {
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	for s.files.closeOldest() {
 	}
 }
 
 // FillMemory leaves no room for attachments in memory.
 func (s TestStore) FillMemory() { s.memory.used = attachedInMemory }
 
-// File returns the store's file, and the number of slots in it.
-func (s TestStore) File() (f RawFile, slots int) { return s.file.file, len(s.file.blocks) }
+// Descriptors returns how many files are open.
+func (s TestStore) Descriptors() int { return len(s.files.files) }
+
+// SetShape makes all sizes of the store's logs small.
+func (s TestStore) SetShape(short int64, segment int, limit int64) {
+	s.shape = newShape(limit, s.config.Dir != nil)
+	if s.config.Dir != nil {
+		s.shape.short, s.shape.segment, s.shape.front = min(short, limit, maxHeld*int64(segment)), segment, int64(segment)
+	}
+}
 
 // A TestLog is a log that shows where its bytes are.
-type TestLog struct{ *segmentLog }
+type TestLog struct{ *log }
 
-// NewTestLog returns a log of that many segments of size bytes on a disk that open opens, of which
-// it keeps maxHeld in memory if the disk refuses them. If open is nil, it keeps all in memory.
-func NewTestLog(size int, segments int64, maxHeld int, open func() (RawFile, error)) TestLog {
-	s := &store{shape: newShape(segments), size: size}
-	if open == nil {
-		return TestLog{s.NewLog("").(*segmentLog)}
+// Held returns how many bytes are in memory, and how many there can be.
+func (l TestLog) Held() (n, most int) {
+	for _, g := range l.held {
+		n += len(g.data)
 	}
-	s.file = &slotFile{open: open, size: int64(size)}
-	l := newLog(size, s.shape, maxHeld, s.file.newLog(s.shape), new(sync.Pool))
-	l.attached.memory = &s.memory
-	return TestLog{l}
+	return n, l.store.shape.held * l.store.shape.segment
 }
 
-// Flushed waits until the log has written to disk all that it can.
-func (l TestLog) Flushed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.flushing {
-		l.awaitFlush()
+// Step returns how many bytes more than its cap a log can have.
+func (l TestLog) Step() int64 {
+	if l.store.config.Dir == nil {
+		return int64(l.store.shape.segment)
 	}
+	return l.store.shape.step
 }
 
-// Size returns the size of a segment.
-func (l TestLog) Size() int64 { return int64(l.size) }
-
-// Held returns how many sealed segments are in memory, and how many there can be.
-func (l TestLog) Held() (n, most int) { return len(l.sealed.held), l.sealed.maxHeld }
-
-// Memory returns how many bytes are reserved for the newest segment and its labels.
-func (l TestLog) Memory() int { return cap(l.active.data) + cap(l.active.runs) }
+// Memory returns how many bytes are reserved for bytes in memory and their labels.
+func (l TestLog) Memory() (n int) {
+	for _, g := range l.held {
+		n += cap(g.data) + cap(g.runs)
+	}
+	return n
+}
 
 // Times returns how many writes the log remembers the time of.
 func (l TestLog) Times() int { return len(l.times) }
 
-// CapGap returns the gap that the cap alone makes in a log of end bytes, if there is one.
-func (l TestLog) CapGap(end int64) []Range {
-	if to := max(0, end-1)/l.Size() - l.sealed.shape.ring; to > l.sealed.shape.head {
-		return []Range{{l.sealed.shape.head * l.Size(), to * l.Size()}}
+// Cap returns how many bytes the log keeps.
+func (l TestLog) Cap() int64 {
+	if c := l.store.shape; l.store.config.Dir != nil {
+		return c.head + c.tail
 	}
-	return nil
-}
-
-// Newest returns where the newest sealed segment of a log of end bytes begins.
-func (l TestLog) Newest(end int64) int64 {
-	return max(0, (max(0, end-1)/l.Size()-1)*l.Size())
+	return int64((l.store.shape.held - 1) * l.store.shape.segment)
 }

@@ -4,4 +4,4 @@ package output
 
 import "errors"
 
-func (f namelessFile) Punch(off, n int64) error { return errors.ErrUnsupported }
+func (f diskFile) Punch(off, n int64) error { return errors.ErrUnsupported }

@@ -1,6 +1,7 @@
 package output_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -29,34 +30,73 @@ func onDisk(tb testing.TB, limit int64) (output.TestLog, string) {
 // withoutTime makes cmp ignore when the last bytes came.
 var withoutTime = cmpopts.IgnoreFields(output.Stat{}, "Last")
 
-// held returns how many sealed segments are in memory.
+// held returns how many bytes are in memory.
 func held(l output.TestLog) int {
 	n, _ := l.Held()
 	return n
 }
 
-func TestDiskIsUsedOnlyForMoreThanASegment(t *testing.T) {
+// No file is made until a log is flushed or has more than 4 KiB. Then its bytes are at their cursor
+// in output.log.
+func TestFilesAreMadeWhenNeeded(t *testing.T) {
+	for name, more := range map[string]func(l output.Log){
+		"flushed": func(l output.Log) { l.Flush() },
+		"longer":  func(l output.Log) { l.Write(output.TTY, []byte("x")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, dir := onDisk(t, 0)
+			b := make([]byte, output.Shortest)
+			outputtest.Pattern(b, 0)
+			l.Write(output.TTY, b)
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the disk was used for %d bytes: %v", output.Shortest, err)
+			}
+			more(l)
+			l.Write(output.Stderr, []byte("yz"))
+			end := l.Stat().End
+			got := must.Get(os.ReadFile(filepath.Join(dir, "log1", "output.log")))(t)
+			if !bytes.HasPrefix(got, b) || !bytes.HasSuffix(got, []byte("yz")) || int64(len(got)) != end || held(l) != 0 {
+				t.Errorf("%d bytes in the file, %d in memory, of %d", len(got), held(l), end)
+			}
+			for path, mode := range map[string]os.FileMode{dir: 0o700, dir + "/log1": 0o700, dir + "/log1/output.log": 0o600, dir + "/log1/output.streams": 0o600} {
+				if got := must.Get(os.Stat(path))(t).Mode().Perm(); got != mode {
+					t.Errorf("mode of %s: %o", path, got)
+				}
+			}
+			if _, short := l.Short(); short {
+				t.Error("a log with a file is short")
+			}
+		})
+	}
+}
+
+// A short log has no file. Its spans are all that there is to keep.
+func TestShort(t *testing.T) {
 	l, dir := onDisk(t, 0)
-	l.Write(output.TTY, make([]byte, output.SegmentSize))
+	l.Write(output.Stdout, []byte("out"))
+	l.Write(output.Result, []byte("42"))
+	if _, ok := l.Short(); ok {
+		t.Error("an unfinished log is short")
+	}
+	l.Finish()
+	want := []output.Span{{output.Stdout, []byte("out")}, {output.Result, []byte("42")}}
+	got, ok := l.Short()
+	if d := cmp.Diff(want, got); d != "" || !ok {
+		t.Error(ok, d)
+	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the disk was used for %d bytes: %v", output.SegmentSize, err)
+		t.Errorf("the disk was used: %v", err)
 	}
-	l.Write(output.TTY, []byte("x"))
-	l.Flushed()
-	info := must.Get(os.Stat(dir))(t)
-	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("mode of the directory: %o", got)
+	past := output.OpenPast(dir+"/log1", l.Stat(), got)
+	past.Write(output.Stdout, []byte("ignored"))
+	if d := cmp.Diff(want, past.Read(0, 100).Spans); d != "" {
+		t.Error(d)
 	}
-	names, err := os.ReadDir(dir)
-	if err != nil || len(names) != 0 {
-		t.Errorf("files that a SIGKILL would leave: %v, %v", names, err)
+	if d := cmp.Diff(l.Stat(), past.Stat()); d != "" {
+		t.Error(d)
 	}
-	if held(l) != 0 {
-		t.Error("a segment is on disk and in memory")
-	}
-	c := l.Read(output.SegmentSize-1, 10)
-	if c.Next != output.SegmentSize+1 || len(c.Spans) != 1 || string(c.Spans[0].Data) != "\x00x" {
-		t.Errorf("read across the border: %+v", c)
+	if set := past.Streams(3, 5); set != output.Streams(0).With(output.Result) {
+		t.Errorf("streams %b", set)
 	}
 }
 
@@ -69,7 +109,6 @@ func TestNoDirectoryKeepsBothEndsInMemory(t *testing.T) {
 		outputtest.Pattern(b, i*output.SegmentSize)
 		l.Write(output.Stdout, b)
 	}
-	l.Flushed()
 	want := output.Stat{End: n * output.SegmentSize, Final: -1, Dropped: (n - 4) * output.SegmentSize, Gaps: []output.Range{{output.SegmentSize, (n - 3) * output.SegmentSize}}, Loss: output.Loss{Disk: (n - 4) * output.SegmentSize}}
 	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
 		t.Error(d)
@@ -86,18 +125,18 @@ func TestDefaultCapWithoutDisk(t *testing.T) {
 	}
 }
 
-func TestDiscardDropsSealedSegments(t *testing.T) {
+func TestDiscardDropsAll(t *testing.T) {
 	l, _ := onDisk(t, 0)
 	l.Write(output.Stdout, make([]byte, output.SegmentSize+10))
 	l.Discard()
-	want := output.Stat{End: output.SegmentSize + 10, Final: -1, Dropped: output.SegmentSize, Gaps: []output.Range{{0, output.SegmentSize}}}
+	want := output.Stat{End: output.SegmentSize + 10, Final: -1, Dropped: output.SegmentSize + 10, Gaps: []output.Range{{0, output.SegmentSize + 10}}}
 	if d := cmp.Diff(want, l.Stat(), withoutTime); d != "" {
 		t.Error(d)
 	}
 	if err := l.Wait(t.Context(), output.SegmentSize+10); err != nil {
 		t.Errorf("waiting for more: %v", err)
 	}
-	if c := l.Read(0, 100); c.Dropped != output.SegmentSize || c.Next-c.From != 10 {
+	if c := l.Read(0, 100); c.Dropped != output.SegmentSize+10 || c.Next != c.From {
 		t.Errorf("read: %+v", c)
 	}
 }
@@ -165,40 +204,33 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 	}
 }
 
-// While the disk takes a segment, readers don't wait for it, and the writer does once the backlog
-// is full.
+// While the disk takes bytes, readers don't wait for it, and the writer does.
 func TestSlowDiskSlowsTheWriterOnly(t *testing.T) {
-	real := t.TempDir()
+	dir := t.TempDir()
 	begun, release := make(chan struct{}, 100), make(chan struct{}) // room for all writes
-	s := output.NewTestStore(output.Config{Dir: func() (string, error) { return real, nil }})
-	s.WrapFile(func(f output.RawFile) output.RawFile { return slowFile{f, begun, release} })
+	s := output.NewTestStore(output.Config{Dir: func() (string, error) { return dir, nil }})
 	l := s.New()
+	segments(l, 1)
+	s.WrapFiles(func(path string, f output.RawFile) output.RawFile { return slowFile{f, begun, release} })
+	s.CloseFiles()
 	written := make(chan struct{})
 	go func() { // ends when the disk does
-		for range 10 {
-			l.Write(output.Stdout, make([]byte, output.SegmentSize))
-		}
+		segments(l, 10)
 		l.Finish()
 		close(written)
 	}()
 	<-begun
-	if c := l.Read(0, 100); c.Next != 100 {
-		t.Errorf("read up to %d while the disk writes", c.Next)
-	}
-	for l.Stat().End < (1+output.MaxBacklog)*output.SegmentSize {
-		<-time.After(time.Millisecond)
+	if got := outputtest.CheckPattern(t, l); got != output.SegmentSize || l.Streams(0, 100) == 0 || l.Stat().Final >= 0 {
+		t.Errorf("%d bytes can be read while the disk writes", got)
 	}
 	select {
 	case <-written:
-		t.Error("ten segments were written to a disk that takes none")
+		t.Error("bytes were written to a disk that takes none")
 	default:
-	}
-	if end := l.Stat().End; end > (2+output.MaxBacklog)*output.SegmentSize {
-		t.Errorf("%d bytes wait for the disk", end)
 	}
 	close(release)
 	<-written
-	if st := l.Stat(); st.End != 10*output.SegmentSize || st.Dropped != 0 {
+	if st := l.Stat(); st.End != 11*output.SegmentSize || st.Dropped != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -1,15 +1,181 @@
 package output
 
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"sort"
+	"sync"
+)
+
 // OpenPast returns the log of a run that has ended, which nobody writes any more: Write is ignored.
 // dir is the directory of the log, stat its last known state. If stat.Final is below 0 the run was
 // killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is a
 // file. No file is opened until the log is read, and none stays open.
 func OpenPast(dir string, stat Stat, short []Span) Log {
-	l := newLog(segmentSize, newShape(16), 16, nil, nil)
-	l.attached.memory = new(memory)
-	for _, s := range short {
-		l.Write(s.Stream, s.Data)
-	}
-	l.final, l.closed, l.last = max(stat.Final, 0), true, stat.Last
+	s := &store{files: &descriptors{open: openFile}}
+	l := s.newLog("")
+	l.dir, l.closed = dir, true
+	l.end, l.final, l.gaps, l.loss, l.last = stat.End, stat.Final, stat.Gaps, stat.Loss, stat.Last
+	l.past = &past{killed: stat.Final < 0, open: sync.OnceFunc(func() { l.readFiles(stat, short) })}
 	return l
+}
+
+// A past is what is special about the log of a run that has ended.
+type past struct {
+	killed bool
+	open   func() // makes the state of the log that of its files
+}
+
+// ready makes the state of a past log that of its files, if that is needed.
+func (l *log) ready(toRead bool) {
+	if l.past != nil && (toRead || l.past.killed) {
+		l.past.open()
+	}
+}
+
+// readFiles makes the state of a past log that of its files: what both of them have.
+func (l *log) readFiles(stat Stat, short []Span) {
+	data, x := l.pastFile(l.dir+"/output.log"), index{file: l.pastFile(l.dir + "/output.streams")}
+	var size int64
+	err := error(nil)
+	var g segment
+	for _, s := range short {
+		g.append(s.Stream, s.Data, shortest)
+	}
+	if short == nil {
+		if size, err = data.size(); err == nil {
+			size, err = x.readRecords(size)
+		}
+	}
+	end := max(stat.End, size, g.end())
+	var gaps ranges
+	x.eachLost(size, func(r Range, set Streams) {
+		gaps.add(r)
+		x.gone |= set
+	})
+	gaps.add(Range{x.cut.From, min(x.cut.To, end)})
+	if gaps.add(Range{max(size, g.end()), end}) > 0 {
+		x.gone = allStreams
+	}
+	dropped := gaps.overlap(Range{0, end})
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.file, l.index, l.stored, l.end, l.gaps, l.gone = data, x, size, end, gaps, x.gone
+	if g.end() > 0 {
+		l.held = []segment{g}
+	}
+	if l.final < 0 {
+		l.final = end
+	}
+	if rest := dropped - stat.Loss.Cap - stat.Loss.Disk - stat.Loss.Limit; errors.Is(err, fs.ErrNotExist) {
+		l.loss.Limit += rest
+	} else if rest != 0 {
+		l.loss = Loss{Cap: x.cut.To - x.cut.From, Disk: dropped - (x.cut.To - x.cut.From)}
+	}
+}
+
+// pastFile returns a file that is only read.
+func (l *log) pastFile(path string) *file {
+	f := l.store.newFile(path)
+	f.flags = os.O_RDONLY
+	return f
+}
+
+// readRecords reads what there is of the header and the newest records, for a log of which that many
+// bytes are there. It returns how many bytes have a label. What a crash of the machine has left
+// behind the records, for example zeros, is not part of them.
+func (x *index) readRecords(size int64) (labelled int64, err error) {
+	bytes, err := x.file.size()
+	if err != nil {
+		return 0, err
+	}
+	there := max(0, (bytes-headerSize)/recordSize)
+	if err := x.readHeader(there); err != nil {
+		return 0, err
+	}
+	valid := func(from, to int64) int64 {
+		x.count = to
+		return from + int64(sort.Search(int(to-from), func(i int) bool {
+			rs, loadErr := x.load(from+int64(i), 1)
+			if loadErr != nil {
+				err = loadErr
+			}
+			return loadErr != nil || rs[0] == 0 || rs[0].cursor() >= size
+		}))
+	}
+	if count := valid(x.records.To, there); count > x.records.To || x.records.To == 0 {
+		x.count = count
+	} else { // nothing after the cut has a label
+		count = valid(0, x.records.From)
+		size = min(size, x.cut.From)
+		x.header, x.count = header{}, count
+	}
+	if err != nil || x.count == 0 {
+		x.count = 0
+		return 0, err
+	}
+	x.recent, err = x.load(max(x.records.To, x.count-maxRecent), maxRecent)
+	return size, err
+}
+
+// readHeader reads the header of a file with that many records. One that makes no sense counts as
+// none.
+func (x *index) readHeader(records int64) error {
+	b := make([]byte, headerSize)
+	if records == 0 {
+		return nil
+	}
+	if _, err := x.file.ReadAt(b, 0); err != nil {
+		return err
+	}
+	n := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+	h := header{Range{n(0), n(1)}, Range{n(2), n(3)}, Streams(n(4))}
+	if h.gone == 0 { // the disk took half of the header
+		h.gone = allStreams
+	}
+	if 0 <= h.cut.From && h.cut.From < h.cut.To && 0 <= h.records.From && h.records.From <= records && 0 <= h.records.To && h.records.To < records {
+		x.header = h
+	}
+	return nil
+}
+
+// eachLost calls f, last first, for each range of bytes that the file does not have although it has
+// later ones, with the streams of these bytes. The bytes of the file end at end.
+func (x *index) eachLost(end int64, f func(r Range, set Streams)) {
+	for n := x.count; n > 0; {
+		if x.records.From < n && n <= x.records.To {
+			n, end = x.records.From, x.cut.From
+			continue
+		}
+		rs, err := x.load(n-1, 2)
+		switch {
+		case err != nil:
+			return
+		case !rs[0].streams().Has(lost):
+			n -= n & -n
+			continue
+		case rs[0].stream() == lost && n < x.count && len(rs) > 1:
+			f(Range{rs[0].cursor(), rs[1].cursor()}, rs[0].gone())
+		}
+		n--
+	}
+}
+
+// errGone means that an attachment of a past run was not kept on disk.
+var errGone = errors.New("its file is gone")
+
+// readPast returns the bytes of an attachment of a past run.
+func readPast(f *file) ([]byte, error) {
+	size, err := f.size()
+	b := make([]byte, size)
+	if err == nil {
+		_, err = f.ReadAt(b, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errGone
+	}
+	return b, err
 }

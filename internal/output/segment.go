@@ -8,6 +8,7 @@ import (
 // A segment is a piece of a log in memory. Its labels are run lengths: runs holds the encoded runs
 // that are over; the last run is of stream last and ends with data.
 type segment struct {
+	at   int64 // the cursor of its first byte
 	data []byte
 	runs []byte
 	last Stream
@@ -18,6 +19,9 @@ type segment struct {
 // streamBits is the number of bits of an encoded run that name its stream. With up to 6 of them, a
 // run of n bytes takes at most n bytes, so labels never take more space than the data.
 const streamBits = 3
+
+// end returns the cursor after the last byte.
+func (g *segment) end() int64 { return g.at + int64(len(g.data)) }
 
 // append adds b, which must fit into a segment of size bytes. Memory doubles as needed, so that a
 // log of few bytes costs few.
@@ -33,11 +37,6 @@ func (g *segment) append(s Stream, b []byte, size int) {
 	g.data = append(g.data, b...)
 }
 
-// emptied returns a segment without bytes that has the memory of g.
-func (g segment) emptied() segment {
-	return segment{data: g.data[:0], runs: g.runs[:0]}
-}
-
 // clip gives unused memory back.
 func (g *segment) clip() {
 	if cap(g.data) > len(g.data) {
@@ -48,14 +47,10 @@ func (g *segment) clip() {
 	}
 }
 
-// eachRun calls f, in order, for each run within the n bytes at off of a segment. runs and last are
-// the labels of the segment.
-func eachRun(runs []byte, last Stream, off, n int, f func(Stream, int)) {
-	for len(runs) > 0 && n > 0 {
+// eachRun calls f, in order, for each run within the n bytes at off.
+func (g *segment) eachRun(off, n int, f func(Stream, int)) {
+	for runs := g.runs; len(runs) > 0 && n > 0; {
 		v, k := binary.Uvarint(runs)
-		if k <= 0 {
-			break // the labels are corrupt: a wrong label is better than no output
-		}
 		runs = runs[k:]
 		length := int(v >> streamBits)
 		if off >= length {
@@ -67,6 +62,6 @@ func eachRun(runs []byte, last Stream, off, n int, f func(Stream, int)) {
 		n, off = n-m, 0
 	}
 	if n > 0 {
-		f(last, n)
+		f(g.last, n)
 	}
 }

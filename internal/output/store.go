@@ -1,14 +1,19 @@
 package output
 
-import "sync"
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
 
 // A Config sets where logs are kept, and how much of them.
 type Config struct {
 	// Cap is the number of bytes kept of one log. 0 is 1 GiB, or 1 MiB if Dir is nil.
 	Cap int64
-	// Disk is the number of bytes that all logs can take on disk; 0 is no limit. Beyond it, the
-	// logs that were finished first are dropped; an unfinished log loses nothing to another. Stores
-	// don't know of one another.
+	// Disk is the number of bytes that all logs and Others can take on disk; 0 is no limit. Beyond it,
+	// MakeRoom is asked, and then the logs that were finished first are dropped; an unfinished log
+	// loses nothing to another. Stores don't know of one another.
 	Disk int64
 	// Others returns the bytes that others take of Disk, for example past runs. Nil: nobody else does.
 	Others func() int64
@@ -16,31 +21,68 @@ type Config struct {
 	// any. It is called before a log loses bytes to Disk, by the goroutine that writes, without a
 	// lock of the store. Nil: the others keep theirs.
 	MakeRoom func(need int64) bool
-	// Dir returns the directory for output that does not fit into memory. It is called whenever one
-	// is needed, and the directory is made if it does not exist. Nil: everything stays in memory.
+	// Dir returns the directory in which each log has a directory of its own, named by its id. It is
+	// called whenever one is needed, and the directory is made if it does not exist. Nil: everything
+	// stays in memory.
 	Dir func() (string, error)
 }
 
 const (
-	segmentSize   = 256 << 10 // bytes that a log keeps in memory before it uses the disk
-	minSegments   = 16        // a small cap makes for small segments, not for few
-	maxInMemory   = 3         // segments in memory if the disk fails: the first and the newest
+	shortest      = 4 << 10   // bytes that a log keeps in memory until it is flushed or more come
+	segmentSize   = 256 << 10 // bytes of a segment in memory
+	maxHeld       = 4         // segments in memory if the disk refuses them: the first and the newest
+	minSegments   = 16        // segments in memory if there is no disk
+	maxStep       = 1 << 20   // bytes that a log can have on disk beyond its cap
 	defaultCap    = 1 << 30
 	defaultMemory = 1 << 20 // the cap if there is no disk
+
+	// page is the unit in which a disk is assumed to give out space. Files are counted in whole pages,
+	// so that [Config].Disk bounds the blocks that the disk allocates and not only the bytes written.
+	page = 4 << 10
 )
 
-// store is a [Store] that lives as long as the process: its logs are in memory and in a file
-// without a name, so that nothing is left of them however the process ends.
-type store struct {
-	shape   shape
-	size    int        // bytes in a segment
-	short   bool       // logs fit into memory: the file is for attachments only
-	file    *slotFile  // nil: memory only
-	buffers *sync.Pool // the memory of *segments that were written to the file, for the next ones
-	memory  memory     // holds attachments
+func pages(n int64) int64 { return (n + page - 1) / page * page }
+
+// A shape says how much of a log is kept.
+type shape struct {
+	short   int64 // bytes that stay in memory until they are flushed or more come
+	segment int   // bytes of a segment in memory
+	held    int   // segments in memory at most
+	front   int64 // segments in memory that begin before this cursor stay there
+	head    int64 // bytes on disk of the beginning
+	tail    int64 // bytes on disk of the end
+	step    int64 // bytes between them before they are cut out
 }
 
-// NewStore returns a store that keeps logs for as long as the process lives.
+// newShape returns the shape of logs of which limit bytes are kept.
+func newShape(limit int64, disk bool) shape {
+	if !disk {
+		segment := min(segmentSize, max(1, limit/minSegments))
+		front := max(1, limit/segment/2)
+		return shape{segment: int(segment), held: int(front + max(1, limit/segment-front) + 1), front: front * segment}
+	}
+	segment := min(segmentSize, max(1, limit/maxHeld))
+	return shape{
+		short: min(shortest, limit, maxHeld*segment), segment: int(segment), held: maxHeld, front: segment,
+		head: limit / 2, tail: limit - limit/2, step: min(maxStep, max(1, limit/minSegments)),
+	}
+}
+
+// store is the [Store] of this package.
+type store struct {
+	config Config
+	shape  shape
+	files  *descriptors
+	memory memory // holds attachments
+
+	mu       sync.Mutex
+	dir      string // the last that config.Dir returned
+	used     int64  // bytes on disk
+	finished []*log // finished logs with bytes on disk, in the order in which they are evicted
+	failure  error  // see Usage
+}
+
+// NewStore returns a store of logs. Their files are left when the process ends.
 func NewStore(c Config) Store { return newStore(c) }
 
 func newStore(c Config) *store {
@@ -52,67 +94,107 @@ func newStore(c Config) *store {
 	default:
 		limit = defaultCap
 	}
-	size := min(segmentSize, max(1, limit/minSegments))
-	s := &store{shape: newShape(limit / size), size: int(size), short: limit <= segmentSize}
-	if c.Dir != nil {
-		if s.short {
-			size = segmentSize
-		}
-		s.file = &slotFile{open: func() (rawFile, error) { return openNameless(c.Dir) }, size: size, limit: c.Disk}
-		s.buffers = new(sync.Pool)
-	}
-	return s
+	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: &descriptors{open: openFile, keep: true}}
 }
 
-func (s *store) NewLog(string) Log {
-	var l *segmentLog
-	if s.short || s.file == nil {
-		l = newLog(s.size, s.shape, s.shape.segments(), nil, nil)
-	} else {
-		l = newLog(s.size, s.shape, maxInMemory, s.file.newLog(s.shape), s.buffers)
-	}
-	l.attached.memory = &s.memory
-	if s.file != nil {
-		l.attached.disk, l.attached.size = s.file.newLog(attachedShape), int(s.file.size)
-	}
+func (s *store) NewLog(id string) Log { return s.newLog(id) }
+
+func (s *store) newLog(id string) *log {
+	l := &log{store: s, id: id, final: -1}
+	l.attached.log = l
 	return l
 }
 
 func (s *store) Usage() Usage {
-	if s.file == nil {
-		return Usage{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Usage{Dir: s.dir, Bytes: s.used, Limit: s.config.Disk, Failure: s.failure}
+}
+
+// directory returns the directory of a log, which may not exist yet.
+func (s *store) directory(id string) (string, error) {
+	dir, err := s.config.Dir()
+	if err != nil {
+		return "", err
 	}
-	return s.file.usage()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dir = dir
+	return filepath.Join(dir, id), nil
 }
 
-// A shape says which segments of a log are kept: the first ones, and as many of the newest as the
-// ring has places. Each segment has one place; the places of the ring are used again and again.
-type shape struct {
-	head int64 // places of the first segments, one each
-	ring int64 // places that all later segments share
+// newFile returns a file that is opened when it is used.
+func (s *store) newFile(path string) *file {
+	return &file{path: path, set: s.files, flags: os.O_RDWR | os.O_CREATE | os.O_EXCL}
 }
 
-// newShape returns the shape of a log of that many segments: a half for the first, a half for the
-// newest, and at least one each.
-func newShape(segments int64) shape {
-	head := max(1, segments/2)
-	return shape{head: head, ring: max(1, segments-head)}
-}
-
-func (s shape) segments() int { return int(s.head + s.ring) }
-
-// place returns the place of segment n.
-func (s shape) place(n int64) int64 {
-	if n < s.head {
-		return n
+// reserve counts that many more bytes on disk for l. If that exceeds the limit, first the others and
+// then finished logs make room; without any that can, the error is [ErrLimit].
+func (s *store) reserve(l *log, bytes int64) error {
+	for bytes > 0 {
+		others := s.others()
+		s.mu.Lock()
+		over := s.used + others + bytes - s.config.Disk
+		if s.config.Disk <= 0 || over <= 0 {
+			if l.taken == 0 && l.isFinished() {
+				s.finished = append(s.finished, l)
+			}
+			s.used += bytes
+			l.taken += bytes
+			s.mu.Unlock()
+			return nil
+		}
+		finished := slices.Clone(s.finished)
+		s.mu.Unlock()
+		madeRoom := s.config.MakeRoom != nil && s.config.MakeRoom(over) && s.others() < others
+		if !madeRoom && !slices.ContainsFunc(finished, (*log).evict) {
+			return ErrLimit
+		}
 	}
-	return s.head + (n-s.head)%s.ring
+	return nil
 }
 
-// replaced returns the segment whose place segment n takes, or none.
-func (s shape) replaced(n int64) int64 {
-	if old := n - s.ring; old >= s.head {
-		return old
+func (s *store) others() int64 {
+	if s.config.Others == nil {
+		return 0
 	}
-	return none
+	return s.config.Others()
+}
+
+// giveBack counts that many bytes less on disk for l.
+func (s *store) giveBack(l *log, bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= bytes
+	if l.taken -= bytes; l.taken == 0 {
+		s.finished = slices.DeleteFunc(s.finished, func(other *log) bool { return other == l })
+	}
+	s.roomMade()
+}
+
+// finish lets the files of l be evicted.
+func (s *store) finish(l *log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.taken > 0 {
+		s.finished = append(s.finished, l)
+		s.roomMade()
+	}
+}
+
+// roomMade forgets that the last write found no room. The caller holds s.mu.
+func (s *store) roomMade() {
+	if s.failure == ErrLimit {
+		s.failure = nil
+	}
+}
+
+// wrote records the result of a write.
+func (s *store) wrote(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = err
 }
