@@ -14,6 +14,15 @@ import (
 // maxOpen bounds the open files of a store, however many logs there are.
 const maxOpen = 64
 
+// openLimit is maxOpen, or less if the process can open few files: it needs others, too.
+func openLimit() int {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return maxOpen
+	}
+	return int(min(maxOpen, max(1, r.Cur/8)))
+}
+
 // A rawFile is an open file.
 type rawFile interface {
 	io.ReaderAt
@@ -31,6 +40,7 @@ type rawFile interface {
 // longest when too many are open.
 type descriptors struct {
 	open func(path string, flags int) (rawFile, error)
+	most int  // how many can be open at once
 	keep bool // files stay open after they were used
 
 	mu    sync.Mutex
@@ -66,7 +76,7 @@ func (f *file) acquire() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for f.raw == nil {
-		if len(d.files) >= maxOpen && !d.closeOldest() {
+		if len(d.files) >= d.most && !d.closeOldest() {
 			d.awaitFreed()
 			continue
 		}
