@@ -40,13 +40,16 @@ type rawFile interface {
 // longest when too many are open.
 type descriptors struct {
 	open func(path string, flags int) (rawFile, error)
-	most int  // how many can be open at once
-	keep bool // files stay open after they were used
+	keep bool          // files stay open after they were used
+	uses chan struct{} // its buffer holds the uses under way: there are no more than files can be open
 
 	mu    sync.Mutex
-	files []*file       // the open ones
-	clock int64         // counts uses
-	freed chan struct{} // closed and dropped when a file is no longer used; made when a caller waits
+	files []*file // the open ones
+	clock int64   // counts uses
+}
+
+func newDescriptors(most int, keep bool) *descriptors {
+	return &descriptors{open: openFile, keep: keep, uses: make(chan struct{}, most)}
 }
 
 // A file is a file of a log. It is open while it is used, and longer if there is room.
@@ -62,8 +65,10 @@ type file struct {
 	brief bool  // it is closed as soon as no one uses it
 }
 
-// use calls f with the open file.
+// use calls do with the open file.
 func (f *file) use(do func(rawFile) error) error {
+	f.set.uses <- struct{}{}
+	defer func() { <-f.set.uses }()
 	if err := f.acquire(); err != nil {
 		return err
 	}
@@ -76,9 +81,8 @@ func (f *file) acquire() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for f.raw == nil {
-		if len(d.files) >= d.most && !d.closeOldest() {
-			d.awaitFreed()
-			continue
+		if len(d.files) == cap(d.uses) {
+			d.closeOldest()
 		}
 		raw, err := d.open(f.path, f.flags)
 		if full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); full && d.closeOldest() {
@@ -97,30 +101,11 @@ func (f *file) acquire() error {
 }
 
 func (f *file) release() {
-	d := f.set
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f.users--; f.users > 0 {
-		return
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
+	if f.users--; f.users == 0 && (f.brief || !f.set.keep) {
+		f.set.close(f)
 	}
-	if f.brief || !d.keep {
-		d.close(f)
-	}
-	if d.freed != nil {
-		close(d.freed)
-		d.freed = nil
-	}
-}
-
-// awaitFreed waits until a file is no longer used. The caller holds d.mu, which is released meanwhile.
-func (d *descriptors) awaitFreed() {
-	if d.freed == nil {
-		d.freed = make(chan struct{})
-	}
-	freed := d.freed
-	d.mu.Unlock()
-	<-freed
-	d.mu.Lock()
 }
 
 // closeOldest closes the file that was not used for longest, and reports whether there was one that
@@ -160,22 +145,21 @@ func (f *file) remove() {
 }
 
 func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
-	if err = f.acquire(); err == nil {
-		defer f.release()
-		n, err = f.raw.ReadAt(b, off)
-	}
+	err = f.use(func(raw rawFile) (err error) {
+		n, err = raw.ReadAt(b, off)
+		return err
+	})
 	return n, err
 }
 
 func (f *file) WriteAt(b []byte, off int64) (n int, err error) {
-	if err = f.acquire(); err == nil {
-		defer f.release()
-		n, err = f.raw.WriteAt(b, off)
-	}
+	err = f.use(func(raw rawFile) (err error) {
+		n, err = raw.WriteAt(b, off)
+		return err
+	})
 	return n, err
 }
 
-// size returns the size of the file.
 func (f *file) size() (n int64, err error) {
 	err = f.use(func(raw rawFile) (err error) {
 		n, err = raw.Size()

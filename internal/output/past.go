@@ -14,7 +14,7 @@ import (
 // killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is a
 // file. No file is opened until the log is read, and none stays open.
 func OpenPast(dir string, stat Stat, short []Span) Log {
-	s := &store{files: &descriptors{open: openFile, most: maxOpen}}
+	s := &store{files: newDescriptors(maxOpen, false)}
 	l := s.newLog("")
 	l.dir, l.closed = dir, true
 	l.end, l.final, l.gaps, l.loss, l.last = stat.End, stat.Final, stat.Gaps, stat.Loss, stat.Last

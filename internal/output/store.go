@@ -94,7 +94,7 @@ func newStore(c Config) *store {
 	default:
 		limit = defaultCap
 	}
-	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: &descriptors{open: openFile, most: openLimit(), keep: true}}
+	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors(openLimit(), true)}
 }
 
 func (s *store) NewLog(id string) Log { return s.newLog(id) }
