@@ -11,18 +11,23 @@
 //   - [Log.Finish] marks the end. It returns once it is known whether the disk took all that came
 //     before. Bytes that are written later are late output in the same log.
 //
-// A [Store] makes the logs of one server and bounds them together. The store of this package keeps
-// 256 KiB of each log in memory and the rest on disk; of one log it keeps the first and the last
-// half of [Config].Cap. Attachments of more than 64 KiB are on disk, and at most 64 MiB of all
-// attachments in memory; if the disk refuses more, the logs that were finished first lose theirs.
-// [Log] is the only way to a log, so that another implementation can take its place: package
-// outputtest checks one.
+// A [Store] makes the logs of one server and bounds them together. The log named ID has its files in
+// a directory ID: output.log, whose offset is the cursor; output.streams, with a record for each change
+// of stream, which is written before the bytes that it labels; and a file display-N for each
+// attachment. They outlive a killed server, and [OpenPast] reads them. Up to 4 KiB stay in memory until
+// [Log.Flush] or more bytes come; from then on each write reaches the file. Of one log the first and
+// the last half of [Config].Cap are kept: the middle is punched out. What the disk refuses stays in
+// memory, 1 MiB of each log and 64 MiB of all attachments, until it can be written or more comes. If
+// the disk refuses attachments, the logs that were finished first lose those in memory. At most 64
+// files are open.
+//
+// [Log] is the only way to a log, so that another implementation can take its place: package outputtest
+// checks one.
 //
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
-// Begin with [Log], then log.go for how bytes become segments, sealed.go for what is kept of them,
-// attached.go for attachments and file.go for the disk. The package knows neither jobs nor
-// processes.
+// Begin with [Log], then log.go for what is in memory, write.go and read.go for the files, index.go for
+// the labels, and past.go for the files of an earlier run. The package knows neither jobs nor processes.
 package output
 
 import (
@@ -154,8 +159,8 @@ type Log interface {
 	// Short returns the output of a finished log that is so short that no file was made for it, and
 	// reports whether it is. Whoever keeps the records of the log keeps it there.
 	Short() ([]Span, bool)
-	// Discard drops the bytes kept on disk and all attachments, and ignores later writes. The dropped
-	// bytes become a gap.
+	// Discard drops all bytes and attachments, removes their files, and ignores later writes. The
+	// dropped bytes become a gap.
 	Discard()
 }
 
@@ -169,7 +174,7 @@ type Store interface {
 
 // A Usage is the space that the logs of a store take on disk.
 type Usage struct {
-	Dir   string // the directory of the file; empty before anything was written
+	Dir   string // the directory of the files; empty before anything was written
 	Bytes int64
 	Limit int64 // Bytes never exceeds it; 0: no limit
 

@@ -34,6 +34,7 @@ func Test(t *testing.T, newStore func(t *testing.T, limit int64) output.Store) {
 		{"leaves a gap when discarded", leavesGap},
 		{"says where it writes", saysWhere},
 		{"keeps attachments in one piece", keepsAttachments},
+		{"returns what is short", returnsShort},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, func(limit int64) output.Store { return newStore(t, limit) })
@@ -63,6 +64,8 @@ func agrees(t *testing.T, newStore func(int64) output.Store) {
 			case choice == 0 && step > 100:
 				l.Finish()
 				m.Finish()
+			case choice == 0 && step%2 == 0:
+				l.Flush()
 			case choice < 3:
 				m.CheckRead(t, l, random.Int64N(m.End()+100)-50, random.IntN(100_000))
 			default:
@@ -343,5 +346,36 @@ func keepsAttachments(t *testing.T, newStore func(int64) output.Store) {
 		if got, err := l.Attachment(i); err == nil {
 			t.Errorf("attachment %d of a log that was discarded: %d bytes", i, len(got))
 		}
+	}
+}
+
+// returnsShort: a log that has ended can say that its output is short. Then it returns all of it.
+func returnsShort(t *testing.T, newStore func(int64) output.Store) {
+	for _, n := range []int{0, 1, 100, 1 << 20} {
+		l, m := newLog(t, newStore(1<<20)), new(Model)
+		for i := range 2 {
+			b := make([]byte, n)
+			Pattern(b, m.End())
+			l.Write(output.Stream(i), b)
+			m.Write(output.Stream(i), b)
+		}
+		if _, ok := l.Short(); ok {
+			t.Errorf("%d bytes are short before the end", m.End())
+		}
+		l.Finish()
+		spans, ok := l.Short()
+		if ok {
+			m.checkSpans(t, output.Chunk{Spans: spans, Next: m.End()})
+		}
+		if n == 1<<20 && ok {
+			t.Errorf("%d bytes are short", m.End())
+		}
+	}
+	l := newLog(t, newStore(1<<20))
+	l.Write(output.Stdout, []byte("flushed"))
+	l.Flush()
+	l.Finish()
+	if got := string(output.Tail(l, 100)); got != "flushed" {
+		t.Errorf("got %q", got)
 	}
 }
