@@ -16,8 +16,8 @@ var (
 	errDetached  = errors.New("the attachment was detached")
 )
 
-// attachments are the attachments of one log. Each is a file. If the disk refuses it, it is in memory:
-// the logs that were finished first make room for it there.
+// attachments are the attachments of one log. Each is a file. If the disk refuses it, it is in
+// memory: the logs that were finished first make room for it there.
 type attachments struct {
 	log *log
 
@@ -44,8 +44,8 @@ type memory struct {
 }
 
 // makeRoom reports whether there is room for n bytes. It evicts finished logs, which lose their
-// attachments because of why, until there is; but none if that would not be enough. The caller holds
-// m.mu.
+// attachments because of why, until there is; but none if that would not be enough. The caller
+// holds m.mu.
 func (m *memory) makeRoom(n int, why error) bool {
 	room, evicted := attachedInMemory-m.used, 0
 	for ; room < n && evicted < len(m.finished); evicted++ {

@@ -338,7 +338,8 @@ func TestFinishedLogsLoseNoMoreThanNeeded(t *testing.T) {
 	wantAttachment(t, "late in a log that lost all", all[0], 1, mega)
 }
 
-// A finished log that is discarded leaves the others to make room, and keeps nothing that comes later.
+// A finished log that is discarded leaves the others to make room, and keeps nothing that comes
+// later.
 func TestDiscardedLogLeavesTheOthers(t *testing.T) {
 	m := sharing(t, small, 0)
 	all := finished(m, 64, mega)

@@ -441,8 +441,8 @@ func TestFullDiskLosesTheMiddleOnly(t *testing.T) {
 	wantKept(t, "in a later run", past, 16*size)
 }
 
-// Something else in the place of a file or directory costs a log bytes that are counted, and nothing
-// else: it is not removed with the log.
+// Something else in the place of a file or directory costs a log bytes that are counted, and
+// nothing else: it is not removed with the log.
 func TestSomethingElseInTheFilesPlace(t *testing.T) {
 	const size = output.SegmentSize
 	for name, occupy := range map[string]func(dir string) error{

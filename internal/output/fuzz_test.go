@@ -92,9 +92,9 @@ func (d *disk) save(t *testing.T, dir string) {
 	}
 }
 
-// FuzzLog applies the operations of its input to a log with few bytes in memory and a disk that fails
-// now and then, and compares it with a log that keeps everything. It does the same to a log in
-// memory. What the disk has at the end is the log of a past run.
+// FuzzLog applies the operations of its input to a log with few bytes in memory and a disk that
+// fails now and then, and compares it with a log that keeps everything. It does the same to a log
+// in memory. What the disk has at the end is the log of a past run.
 func FuzzLog(f *testing.F) {
 	f.Add(uint8(4), uint16(6), uint8(2), []byte("\x00\x08abcdefgh\x01\x03xyz\x14\x05hello\x30\x02"))
 	f.Add(uint8(1), uint16(2), uint8(2), bytes.Repeat([]byte{0, 7, 1, 2, 2, 9}, 20))

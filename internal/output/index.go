@@ -30,8 +30,8 @@ type header struct {
 	gone    Streams // the streams of these bytes
 }
 
-// A record has, in 48, 8, 5 and 3 bits, the cursor of the first byte of a run, a set of streams, see
-// [index], the streams of the run if it is lost, and its stream.
+// A record has, in 48, 8, 5 and 3 bits, the cursor of the first byte of a run, a set of streams,
+// see [index], the streams of the run if it is lost, and its stream.
 type record uint64
 
 const (
@@ -113,8 +113,8 @@ func (x *index) find(cursor int64) (int64, error) {
 	return from + int64(max(0, n-1)), failed
 }
 
-// eachRun calls f, in order, for each run within the n bytes at cursor at. If the file is corrupt, the
-// labels are wrong: that is better than no output.
+// eachRun calls f, in order, for each run within the n bytes at cursor at. If the file is corrupt,
+// the labels are wrong: that is better than no output.
 func (x *index) eachRun(at int64, n int, f func(Stream, int)) error {
 	i, err := x.find(at)
 	s, rs := TTY, []record(nil)

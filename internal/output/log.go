@@ -9,8 +9,8 @@ import (
 
 // A log is a [Log] whose oldest bytes are in a file, whose offset is the cursor, and whose newest
 // bytes are in segments in memory. Up to 4 KiB stay in memory until they are flushed; from then on
-// each write goes to the file. The bytes that the disk refuses gather in memory, where the beginning
-// and the newest bytes have room.
+// each write goes to the file. The bytes that the disk refuses gather in memory, where the
+// beginning and the newest bytes have room.
 type log struct {
 	store    *store
 	id       string
@@ -34,7 +34,8 @@ type log struct {
 
 	mu sync.Mutex // is held briefly, never while the disk works
 
-	// These change only while both writing and mu are held, so that one of them is enough to read them.
+	// These change only while both writing and mu are held, so that one of them is enough to read
+	// them.
 	file   *file     // output.log; nil: there are no files
 	index  index     // output.streams
 	stored int64     // bytes of the file, those that are gone included
@@ -191,8 +192,8 @@ func (l *log) Discard() {
 // isFinished reports whether Finish was called. The caller holds l.writing.
 func (l *log) isFinished() bool { return l.final >= 0 }
 
-// note remembers when a write came, unless it remembers a write of the same second, and forgets what
-// is older than needed. The caller holds l.mu.
+// note remembers when a write came, unless it remembers a write of the same second, and forgets
+// what is older than needed. The caller holds l.mu.
 func (l *log) note(t timed) {
 	n := len(l.times)
 	if l.final >= 0 || n > 0 && t.at.Sub(l.times[n-1].at) < time.Second {

@@ -11,23 +11,24 @@
 //   - [Log.Finish] marks the end. It returns once it is known whether the disk took all that came
 //     before. Bytes that are written later are late output in the same log.
 //
-// A [Store] makes the logs of one server and bounds them together. The log named ID has its files in
-// a directory ID: output.log, whose offset is the cursor; output.streams, with a record for each change
-// of stream, which is written before the bytes that it labels; and a file display-N for each
-// attachment. They outlive a killed server, and [OpenPast] reads them. Up to 4 KiB stay in memory until
-// [Log.Flush] or more bytes come; from then on each write reaches the file. Of one log the first and
-// the last half of [Config].Cap are kept: the middle is punched out. What the disk refuses stays in
-// memory, 1 MiB of each log and 64 MiB of all attachments, until it can be written or more comes. If
-// the disk refuses attachments, the logs that were finished first lose those in memory. At most 64
-// files are open.
+// A [Store] makes the logs of one server and bounds them together. The log named ID has its files
+// in a directory ID: output.log, whose offset is the cursor; output.streams, with a record for each
+// change of stream, which is written before the bytes that it labels; and a file display-N for each
+// attachment. They outlive a killed server, and [OpenPast] reads them. Up to 4 KiB stay in memory
+// until [Log.Flush] or more bytes come; from then on each write reaches the file. Of one log the
+// first and the last half of [Config].Cap are kept: the middle is punched out. What the disk
+// refuses stays in memory, 1 MiB of each log and 64 MiB of all attachments, until it can be written
+// or more comes. If the disk refuses attachments, the logs that were finished first lose those in
+// memory. At most 64 files are open.
 //
-// [Log] is the only way to a log, so that another implementation can take its place: package outputtest
-// checks one.
+// [Log] is the only way to a log, so that another implementation can take its place: package
+// outputtest checks one.
 //
 // Sizes and cursors are numbers of bytes. The error to act on is [ErrLimit], in [Usage].
 //
-// Begin with [Log], then log.go for what is in memory, write.go and read.go for the files, index.go for
-// the labels, and past.go for the files of an earlier run. The package knows neither jobs nor processes.
+// Begin with [Log], then log.go for what is in memory, write.go and read.go for the files, index.go
+// for the labels, and past.go for the files of an earlier run. The package knows neither jobs nor
+// processes.
 package output
 
 import (

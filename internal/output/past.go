@@ -11,8 +11,8 @@ import (
 
 // OpenPast returns the log of a run that has ended, which nobody writes any more: Write is ignored.
 // dir is the directory of the log, stat its last known state. If stat.Final is below 0 the run was
-// killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is a
-// file. No file is opened until the log is read, and none stays open.
+// killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is
+// a file. No file is opened until the log is read, and none stays open.
 func OpenPast(dir string, stat Stat, short []Span) Log {
 	s := &store{files: newDescriptors(maxOpen, false)}
 	l := s.newLog("")
@@ -84,9 +84,9 @@ func (l *log) pastFile(path string) *file {
 	return f
 }
 
-// readRecords reads what there is of the header and the newest records, for a log of which that many
-// bytes are there. It returns how many bytes have a label. What a crash of the machine has left
-// behind the records, for example zeros, is not part of them.
+// readRecords reads what there is of the header and the newest records, for a log of which that
+// many bytes are there. It returns how many bytes have a label. What a crash of the machine has
+// left behind the records, for example zeros, is not part of them.
 func (x *index) readRecords(size int64) (labelled int64, err error) {
 	bytes, err := x.file.size()
 	if err != nil {

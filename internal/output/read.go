@@ -9,8 +9,8 @@ import (
 
 func (l *log) Read(cursor int64, limit int) Chunk { return l.read(cursor, limit, nil) }
 
-// ReadInto is Read of at most len(b) bytes into b, for readers of much. The chunk refers to b. It is
-// not a method that every [Reader] has.
+// ReadInto is Read of at most len(b) bytes into b, for readers of much. The chunk refers to b. It
+// is not a method that every [Reader] has.
 func (l *log) ReadInto(cursor int64, b []byte) Chunk { return l.read(cursor, len(b), b) }
 
 // read is Read, into b if it is not nil.
@@ -39,8 +39,8 @@ func (l *log) read(cursor int64, limit int, b []byte) Chunk {
 	}
 }
 
-// fill reads bytes from c.From on into b and appends them to c: fewer if the rest was lost while the
-// lock was released to read from disk. The caller holds l.mu.
+// fill reads bytes from c.From on into b and appends them to c: fewer if the rest was lost while
+// the lock was released to read from disk. The caller holds l.mu.
 func (l *log) fill(c *Chunk, b []byte) {
 	for n := 1; n > 0 && len(b) > 0; b = b[n:] {
 		if c.Next < l.stored {
@@ -51,7 +51,8 @@ func (l *log) fill(c *Chunk, b []byte) {
 	}
 }
 
-// readHeld appends bytes from memory to c, in b, and returns how many it got. The caller holds l.mu.
+// readHeld appends bytes from memory to c, in b, and returns how many it got. The caller holds
+// l.mu.
 func (l *log) readHeld(c *Chunk, b []byte) int {
 	i := l.heldAt(c.Next)
 	if i < 0 {
@@ -70,8 +71,8 @@ func (l *log) heldAt(cursor int64) int {
 	return slices.IndexFunc(l.held, func(g segment) bool { return g.at <= cursor && cursor < g.end() })
 }
 
-// readFile appends bytes of the file to c, in b, and returns how many it got. The caller holds l.mu,
-// which is released meanwhile.
+// readFile appends bytes of the file to c, in b, and returns how many it got. The caller holds
+// l.mu, which is released meanwhile.
 func (l *log) readFile(c *Chunk, b []byte) int {
 	at, data, x := c.Next, l.file, l.index
 	b = b[:min(int64(len(b)), l.stored-at)]

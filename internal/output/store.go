@@ -128,8 +128,8 @@ func (s *store) newFile(path string) *file {
 	return &file{path: path, set: s.files, flags: os.O_RDWR | os.O_CREATE | os.O_EXCL}
 }
 
-// reserve counts that many more bytes on disk for l. If that exceeds the limit, first the others and
-// then finished logs make room; without any that can, the error is [ErrLimit].
+// reserve counts that many more bytes on disk for l. If that exceeds the limit, first the others
+// and then finished logs make room; without any that can, the error is [ErrLimit].
 func (s *store) reserve(l *log, bytes int64) error {
 	for bytes > 0 {
 		others := s.others()

@@ -120,8 +120,8 @@ func (l *log) write(g *segment) (n int, err error) {
 }
 
 // accepted returns the index after a write of records and bytes of which the disk has accepted the
-// n bytes at cursor at only. The records of other bytes must not stay in the file: they would seem to
-// label later ones.
+// n bytes at cursor at only. The records of other bytes must not stay in the file: they would seem
+// to label later ones.
 func (l *log) accepted(records []byte, at int64, n int) index {
 	x := l.index
 	for b := range slices.Chunk(records, recordSize) {
