@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,54 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 			t.Errorf("%v: %q, want %q", r, got, want)
 		}
 	}
+}
+
+// However many changes of stream there are, the streams of a range are found in few reads, in a log of
+// this run and in a later one.
+func TestStreamsTakesFewReads(t *testing.T) {
+	dir, reads := t.TempDir(), new(atomic.Int64)
+	s := output.NewTestStore(output.Config{Dir: func() (string, error) { return dir, nil }})
+	s.WrapFiles(func(_ string, f output.RawFile) output.RawFile { return countedFile{f, reads} })
+	l := s.New()
+	b := make([]byte, 10_000)
+	l.Write(output.Result, b[:1])
+	const changes = 100_000
+	for i := range changes {
+		l.Write(output.Stream(i%2), b[:1+i%3])
+	}
+	end := l.Stat().End
+	for r, want := range map[output.Range]output.Streams{
+		{0, end}:             0b1011,
+		{1, end}:             0b11,
+		{1, end - 1000}:      0b11,
+		{end / 3, end / 2}:   0b11,
+		{2, 4}:               0b10,
+		{end / 7, end/7 + 1}: l.Streams(end/7, end/7+1),
+	} {
+		before := reads.Load()
+		if got := l.Streams(r.From, r.To); got != want {
+			t.Errorf("streams of %v: %b, want %b", r, got, want)
+		}
+		if n := reads.Load() - before; n > 200 { // 17 to find each end, and at most 17*17/2 between them
+			t.Errorf("%d reads for %v", n, r)
+		}
+	}
+	l.Finish()
+	past := output.OpenPast(dir+"/log1", l.Stat(), nil)
+	if got := past.Streams(1, end); got != 0b11 {
+		t.Errorf("in a later run: %b", got)
+	}
+}
+
+// A countedFile counts what is read of it.
+type countedFile struct {
+	output.RawFile
+	reads *atomic.Int64
+}
+
+func (f countedFile) ReadAt(p []byte, off int64) (int, error) {
+	f.reads.Add(1)
+	return f.RawFile.ReadAt(p, off)
 }
 
 // While the disk takes bytes, readers don't wait for it, and the writer does.

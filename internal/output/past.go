@@ -147,18 +147,25 @@ func (x *index) readHeader(records int64) error {
 func (x *index) eachLost(end int64, f func(r Range, set Streams)) {
 	for n := x.count; n > 0; {
 		if x.records.From < n && n <= x.records.To {
-			n, end = x.records.From, x.cut.From
+			n = x.records.From
 			continue
 		}
-		rs, err := x.load(n-1, 2)
+		rs, err := x.load(n-1, 1)
 		switch {
 		case err != nil:
 			return
 		case !rs[0].streams().Has(lost):
 			n -= n & -n
 			continue
-		case rs[0].stream() == lost && n < x.count && len(rs) > 1:
-			f(Range{rs[0].cursor(), rs[1].cursor()}, rs[0].gone())
+		case rs[0].stream() != lost:
+		case n == x.count:
+			f(Range{rs[0].cursor(), end}, rs[0].gone())
+		case n == x.records.From:
+			f(Range{rs[0].cursor(), x.cut.From}, rs[0].gone())
+		default:
+			if next, err := x.load(n, 1); err == nil {
+				f(Range{rs[0].cursor(), next[0].cursor()}, rs[0].gone())
+			}
 		}
 		n--
 	}

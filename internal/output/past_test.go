@@ -73,10 +73,8 @@ func TestKilledWriterLeavesWhatItFlushed(t *testing.T) {
 		lines := bufio.NewReader(said)
 		flushed := int64(0)
 		for range random.IntN(60) {
-			line, err := lines.ReadString('\n')
-			if flushed, err = strconv.ParseInt(strings.TrimSpace(line), 10, 64); err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(lines.ReadString('\n'))(t)
+			flushed = must.Get(strconv.ParseInt(strings.TrimSpace(line), 10, 64))(t)
 		}
 		if err := writer.Process.Kill(); err != nil {
 			t.Fatal(err)

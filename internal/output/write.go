@@ -129,7 +129,11 @@ func (l *log) accepted(records []byte, at int64, n int) index {
 			x.add(r.cursor(), r.stream(), r.gone())
 		}
 	}
-	_ = x.file.use(func(raw rawFile) error { return raw.Truncate(x.size()) })
+	size := x.size()
+	if x.count == 0 {
+		size = 0
+	}
+	_ = x.file.use(func(raw rawFile) error { return raw.Truncate(size) })
 	return x
 }
 
