@@ -160,7 +160,7 @@ func (x *index) eachLost(end int64, f func(r Range, set Streams)) {
 		case rs[0].stream() != lost:
 		case n == x.count:
 			f(Range{rs[0].cursor(), end}, rs[0].gone())
-		case n == x.records.From:
+		case n == x.records.From && n < x.records.To:
 			f(Range{rs[0].cursor(), x.cut.From}, rs[0].gone())
 		default:
 			if next, err := x.load(n, 1); err == nil {
