@@ -106,17 +106,20 @@ func (a *attachments) write(b []byte) attachment {
 	if err == nil {
 		err = l.store.reserve(l, size)
 	}
-	var f *file
+	at := attachment{size: len(b)}
 	if err == nil {
-		f = l.store.newFile(display(dir, a.count))
-		f.brief = true
-		if _, err = f.WriteAt(b, 0); err != nil {
-			f.remove()
+		at.file = l.store.newFile(display(dir, a.count))
+		at.file.brief = true
+		if _, err = at.file.WriteAt(b, 0); err != nil {
+			at.file.remove()
 			l.store.giveBack(l, size)
 		}
 	}
 	l.store.wrote(err)
-	return attachment{size: len(b), file: f, err: err}
+	if err != nil {
+		return attachment{err: err}
+	}
+	return at
 }
 
 // display returns the path of an attachment.

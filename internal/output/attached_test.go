@@ -87,7 +87,7 @@ func TestAttachmentsShareTheDisk(t *testing.T) {
 	if u := m.Usage(); u.Failure != output.ErrLimit || u.Bytes > 4*mega {
 		t.Errorf("without room: usage %+v", u)
 	}
-	attach(running, mega) // takes the places of what did not fit
+	attach(running, mega) // has room that the one that did not fit had not
 	wantAttachment(t, "after one that did not fit", running, 3, mega)
 	wantAttachment(t, "before one that did not fit", running, 0, mega)
 
@@ -116,6 +116,9 @@ func TestFullDiskKeepsAttachmentsInMemory(t *testing.T) {
 		wantAttachment(t, "full", l, i, mega)
 	}
 	wantGone(t, "full", l, 64, syscall.ENOSPC)
+	if l.Detach(64); m.Usage().Bytes != 0 {
+		t.Errorf("without files: usage %+v", m.Usage())
+	}
 	d.setRoom(1 << 40)
 	attach(l, mega)
 	attach(l, small) // memory is full, the disk is not

@@ -12,8 +12,8 @@ type Config struct {
 	// Cap is the number of bytes kept of one log. 0 is 1 GiB, or 1 MiB if Dir is nil.
 	Cap int64
 	// Disk is the number of bytes that all logs and Others can take on disk; 0 is no limit. Beyond it,
-	// MakeRoom is asked, and then the logs that were finished first are dropped; an unfinished log
-	// loses nothing to another. Stores don't know of one another.
+	// MakeRoom is asked, and then the logs that were finished first are dropped, except their newest 4
+	// KiB; an unfinished log loses nothing to another. Stores don't know of one another.
 	Disk int64
 	// Others returns the bytes that others take of Disk, for example past runs. Nil: nobody else does.
 	Others func() int64
