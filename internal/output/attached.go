@@ -139,15 +139,15 @@ func (l *log) Detach(n int) {
 	}
 	if at.data != nil {
 		m.used, a.held = m.used-at.size, a.held-at.size
-		a.leave(a.held == 0)
+		if a.held == 0 {
+			m.leave(a)
+		}
 	}
 }
 
-// leave takes a off those that can be evicted from memory. The caller holds memory.mu.
-func (a *attachments) leave(empty bool) {
-	if m := &a.log.store.memory; empty {
-		m.finished = slices.DeleteFunc(m.finished, func(other *attachments) bool { return other == a })
-	}
+// leave takes a off those that can be evicted. The caller holds m.mu.
+func (m *memory) leave(a *attachments) {
+	m.finished = slices.DeleteFunc(m.finished, func(other *attachments) bool { return other == a })
 }
 
 func (l *log) Attachment(n int) ([]byte, error) {
@@ -217,5 +217,5 @@ func (a *attachments) discard() {
 		a.list[i] = attachment{err: errDiscarded}
 	}
 	m.used, a.held = m.used-a.held, 0
-	a.leave(true)
+	m.leave(a)
 }

@@ -83,6 +83,14 @@ func (f *diskFile) Punch(off, n int64) error {
 	return nil
 }
 
+// pages returns the bytes of the pages of all files, holes included.
+func (d *disk) pages() (sum int64) {
+	for _, f := range d.files {
+		sum += (int64(len(f.data)) + page - 1) / page * page
+	}
+	return sum
+}
+
 // save writes the files to a directory.
 func (d *disk) save(t *testing.T, dir string) {
 	for path, f := range d.files {
@@ -110,14 +118,14 @@ func FuzzLog(f *testing.F) {
 				s := output.NewTestStore(output.Config{Dir: dir})
 				s.Open(d.open)
 				s.SetShape(int64(short%16), int(segment%32)+1, int64(limit%2000)+1)
-				play(t, s.New(), d, ops)
+				play(t, s.New(), d, ops, func() int64 { return s.Usage().Bytes })
 			})
 		}
 	})
 }
 
 // play applies ops to a log. Each operation is one byte, followed by a byte that is its argument.
-func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
+func play(t *testing.T, l output.TestLog, d *disk, ops []byte, used func() int64) {
 	m := new(outputtest.Model)
 	failed, writeFailed := false, false
 	for len(ops) > 0 {
@@ -158,6 +166,9 @@ func play(t *testing.T, l output.TestLog, d *disk, ops []byte) {
 		m.VagueStreams = d.failRead || d.readFailed
 		m.Compare(t, l, int(op)+1)
 		checkGaps(t, l, m.End(), d, failed)
+		if n, most := used(), d.pages(); n < 0 || n > most || !failed && n != most {
+			t.Fatalf("%d bytes are counted, of files of %d", n, most)
+		}
 	}
 	comparePast(t, l, m, d)
 }

@@ -189,9 +189,6 @@ func (l *log) Discard() {
 	l.notify()
 }
 
-// isFinished reports whether Finish was called. The caller holds l.writing.
-func (l *log) isFinished() bool { return l.final >= 0 }
-
 // note remembers when a write came, unless it remembers a write of the same second, and forgets
 // what is older than needed. The caller holds l.mu.
 func (l *log) note(t timed) {

@@ -205,8 +205,8 @@ func TestStreamsOfRangesOfALongLog(t *testing.T) {
 	}
 }
 
-// However many changes of stream there are, the streams of a range are found in few reads, in a log of
-// this run and in a later one.
+// However many changes of stream there are, the streams of a range are found in few reads, in a log
+// of this run and in a later one.
 func TestStreamsTakesFewReads(t *testing.T) {
 	dir, reads := t.TempDir(), new(atomic.Int64)
 	s := output.NewTestStore(output.Config{Dir: func() (string, error) { return dir, nil }})

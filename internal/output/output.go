@@ -134,8 +134,8 @@ type Reader interface {
 	// is [ErrLimit] if it was not kept, or was dropped, because of the limit of all logs on disk.
 	Attachment(n int) ([]byte, error)
 	// Streams returns the streams of the bytes from..to, gone or not. For bytes that are gone it
-	// may return the streams of all bytes that are gone. The time it takes must not grow with the
-	// range.
+	// may return the streams of all bytes that are gone, and every stream for bytes whose labels can't
+	// be read. The time it takes must not grow with the range.
 	Streams(from, to int64) Streams
 }
 

@@ -76,18 +76,25 @@ func (l *log) heldAt(cursor int64) int {
 func (l *log) readFile(c *Chunk, b []byte) int {
 	at, data, x := c.Next, l.file, l.index
 	b = b[:min(int64(len(b)), l.stored-at)]
+	stored := l.stored
 	var read Chunk
+	var bad Range
+	var gone Streams
 	l.mu.Unlock()
 	n, err := data.ReadAt(b, at)
 	if n > 0 {
 		err = x.eachRun(at, n, read.adder(b))
+	}
+	if err != nil {
+		bad, gone = x.unreadable(at, stored, err)
 	}
 	l.mu.Lock()
 	if from, to := l.gaps.free(at); from > at || to < at+int64(n) {
 		return 0
 	}
 	if err != nil {
-		l.unreadable(at, err)
+		l.gone |= gone
+		l.loss.Disk += l.gaps.add(bad)
 		return 0
 	}
 	add := c.adder(b)
@@ -97,19 +104,18 @@ func (l *log) readFile(c *Chunk, b []byte) int {
 	return n
 }
 
-// unreadable records that the byte at cursor could not be read back. If the file ends before it, or
-// is gone, so are all bytes after it; else those of a segment. The caller holds l.mu.
-func (l *log) unreadable(at int64, err error) {
-	to := l.stored
+// unreadable returns what is lost, and its streams, because the byte at cursor at could not be read
+// back. If the file, which had bytes up to end, stops before it or is gone, so are all bytes after
+// it; else those of a segment.
+func (x *index) unreadable(at, end int64, err error) (Range, Streams) {
 	if err != io.EOF && !errors.Is(err, fs.ErrNotExist) {
-		to = min(to, (at/segmentSize+1)*segmentSize)
+		end = min(end, (at/segmentSize+1)*segmentSize)
 	}
-	set, err := l.index.streams(at, to)
+	set, err := x.streams(at, end)
 	if err != nil {
 		set = allStreams
 	}
-	l.gone |= set
-	l.loss.Disk += l.gaps.add(Range{at, to})
+	return Range{at, end}, set
 }
 
 // adder returns a function that appends n bytes of a stream to c, which are the next ones in b.

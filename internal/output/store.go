@@ -136,7 +136,7 @@ func (s *store) reserve(l *log, bytes int64) error {
 		s.mu.Lock()
 		over := s.used + others + bytes - s.config.Disk
 		if s.config.Disk <= 0 || over <= 0 {
-			if l.taken == 0 && l.isFinished() {
+			if l.taken == 0 && l.final >= 0 {
 				s.finished = append(s.finished, l)
 			}
 			s.used += bytes
