@@ -10,20 +10,21 @@ import (
 // A Display is a picture or a document that a job has shown. A line of the output stands for it, so
 // that it has a place among what the job prints. There is none if the text there says the same.
 type Display struct {
-	Number  int    // set by [Port.Display]: the first of the job has 1
-	Title   string // "figure 1: PNG 640x480"
-	Picture bool   // the first form is an image that a model can be shown
-	Unseen  bool   // a picture that is kept, but not for a model: the job has shown too many
-	Forms   []Form
-	Line    output.Range // set by [Port.Display]; empty, if there is no line, at the display's place
+	Number  int    `json:"number"`            // set by [Port.Display]: the first of the job has 1
+	Title   string `json:"title"`             // "figure 1: PNG 640x480"
+	Picture bool   `json:"picture,omitempty"` // the first form is an image that a model can be shown
+	// Unseen marks a picture that is kept, but not for a model: the job has shown too many.
+	Unseen bool   `json:"unseen,omitempty"`
+	Forms  []Form `json:"forms"`
+	// Line is set by [Port.Display]. If there is no line, it is empty, at the display's place.
+	Line output.Range `json:"line"`
 }
 
 // A Form is one form of a display. [Job.Data] returns its bytes.
 type Form struct {
-	MIME string
-	Size int // bytes
-
-	attachment int // the number of the attachment in the job's log
+	MIME       string `json:"mime_type"`
+	Size       int    `json:"size"`       // bytes
+	Attachment int    `json:"attachment"` // set by [Port.Display]: its number in the job's log
 }
 
 // Display adds a display to the job. It keeps the bytes of its forms, which the caller must not
@@ -33,10 +34,15 @@ func (p *Port) Display(d Display, data [][]byte, line func(n int) string) {
 	j := p.j
 	d.Forms = slices.Clone(d.Forms)
 	for i, b := range data {
-		d.Forms[i].Size, d.Forms[i].attachment = len(b), j.log.Attach(b)
+		d.Forms[i].Size, d.Forms[i].Attachment = len(b), j.log.Attach(b)
 	}
 	p.addDisplay(d, line)
 	p.announceLate()
+	select {
+	case <-j.done:
+		j.save(j.shared.store.Amend)
+	default:
+	}
 }
 
 // addDisplay is the part of Display that holds the lock: a reader of the output that finds the line
@@ -108,7 +114,7 @@ func (j *Job) clearNow() {
 	}
 	for _, d := range j.displays[:kept] {
 		for _, f := range d.Forms {
-			j.log.Detach(f.attachment)
+			j.log.Detach(f.Attachment)
 		}
 	}
 	j.displays = slices.Clone(j.displays[kept:]) // readers have the others
@@ -163,4 +169,4 @@ func (j *Job) Numbered() int {
 
 // Data returns the bytes of a form of one of the job's displays. The error is [output.ErrLimit] if
 // they were not kept, or were dropped, because of the limit of all output on disk.
-func (j *Job) Data(f Form) ([]byte, error) { return j.log.Attachment(f.attachment) }
+func (j *Job) Data(f Form) ([]byte, error) { return j.log.Attachment(f.Attachment) }

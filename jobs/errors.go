@@ -53,22 +53,26 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("the ids of %d jobs begin with %s", len(e.Jobs), e.Prefix)
 }
 
-// nearest returns the jobs whose ids are most like id, the newest first among equals. A client's id
-// can have a few letters changed, be cut off, or be in small letters. The caller holds r.mu.
-func (r *Registry) nearest(id string) []Record {
+// nearest returns the jobs whose ids are most like id, the newest first among equals: of this
+// registry and of past ones. A client's id can have a few letters changed, be cut off, or be in small
+// letters. The caller holds r.mu.
+func (r *Registry) nearest(id string, past []Record) []Record {
 	type candidate struct {
-		*Job
+		Record
 		distance int
 	}
 	id = canonical(id[:min(len(id), 2*ulid.EncodedSize)]) // anything longer is like no id
 	var all []candidate
 	for _, j := range slices.Backward(r.order) {
-		all = append(all, candidate{j, levenshtein.ComputeDistance(id, j.ID())})
+		all = append(all, candidate{j.Record(), levenshtein.ComputeDistance(id, j.ID())})
+	}
+	for _, record := range past {
+		all = append(all, candidate{record, levenshtein.ComputeDistance(id, record.ID)})
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var near []Record
 	for _, c := range all[:min(3, len(all))] {
-		near = append(near, c.Record())
+		near = append(near, c.Record)
 	}
 	return near
 }

@@ -20,9 +20,11 @@ type Job struct {
 	shared     *shared
 	delivering chan struct{} // holds one token while input is being delivered
 
-	errors findings.Collector // gets what is written to the log
+	errors     findings.Collector // gets what is written to the log
+	findErrors func()             // fills errors from the log of a past job; nil: errors has them
+	past       bool               // see Past
 
-	saving sync.Mutex // held over a snapshot and its Save: no older record replaces a newer one
+	saving sync.Mutex // held over a snapshot and its save: no older record replaces a newer one
 
 	displaying sync.Mutex // held while a display and its line are added
 	displays   []Display  // the displays that were not replaced
@@ -64,12 +66,13 @@ func (j *Job) ID() string { return j.record.ID } // never changes, so it needs n
 // Done returns a channel that is closed when the job has ended.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
-// Log returns the job's output.
-func (j *Job) Log() output.Reader { return j.log }
-
-// Errors has the first errors of the output, also of output that is gone. What follows an input or
-// a [Port.Clear] is a new part of it.
-func (j *Job) Errors() *findings.Collector { return &j.errors }
+// Log returns the job's output. If a [Store] keeps the job, the output is on disk before it is read.
+func (j *Job) Log() output.Reader {
+	if _, none := j.shared.store.(noStore); none {
+		return j.log
+	}
+	return shownLog{j.log}
+}
 
 // write appends to the output and returns the cursor of the first byte.
 func (j *Job) write(s output.Stream, b []byte) (at int64) {
@@ -104,7 +107,7 @@ func (j *Job) Live() Live {
 // that a final status comes with all output.
 func (j *Job) Read(cursor int64, limit int) (Record, output.Chunk) {
 	record := j.Record()
-	return record, j.log.Read(cursor, limit)
+	return record, j.Log().Read(cursor, limit)
 }
 
 // Changed returns a channel that is closed at the next change of anything in the record except the

@@ -168,8 +168,8 @@ type recorder struct {
 	note func(string)
 }
 
-func (r recorder) Save(i Record) error {
-	if i.Status.Final() && i.Title == "watched" {
+func (r recorder) End(saved Saved) error {
+	if i := saved.Record; i.Title == "watched" {
 		synctest.Wait()
 		r.note(fmt.Sprintf("saved %s, log final at %d", i.Status, i.Output.Final))
 	}

@@ -126,7 +126,7 @@ func (j *Job) end(out Outcome) {
 	j.write(output.Result, []byte(out.Result))
 	j.log.Finish()
 	j.conclude(out)
-	j.save()
+	j.save(j.shared.store.End)
 }
 
 // release wakes the callers that wait for the end.
@@ -177,7 +177,7 @@ func beginning(result string) (kept string, all int) {
 // amend lets f change the receipt of the ended job.
 func (j *Job) amend(f func(*Receipt)) {
 	if j.amendRecord(f) {
-		j.save()
+		j.save(j.shared.store.Amend)
 	}
 }
 
@@ -203,15 +203,6 @@ func (j *Job) amendRecord(f func(*Receipt)) bool {
 	j.record.Receipt = r
 	j.notify()
 	return true
-}
-
-// save passes the present state to the store.
-func (j *Job) save() {
-	j.saving.Lock()
-	defer j.saving.Unlock()
-	if err := j.shared.store.Save(j.Record()); err != nil {
-		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
-	}
 }
 
 // needsCleanup reports whether the job may have left processes running.

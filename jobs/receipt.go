@@ -24,6 +24,7 @@ const (
 	NotStarted  End = "not started"   // Receipt.Detail says why
 	NotRun      End = "not run"       // Receipt.Detail says why
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
+	ServerEnded End = "server ended"  // its server was killed, or exited before it had ended the job
 )
 
 // A State is the state of the session's variables after a job. It is empty for a job without a
@@ -221,6 +222,7 @@ var endTexts = map[End]string{
 	Alive:       "could not be ended",
 	NotStarted:  "could not start",
 	NotRun:      "not run",
+	ServerEnded: "server was killed",
 }
 
 // how returns the end in words, without the part of Text about variables.

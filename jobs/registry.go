@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -82,6 +83,19 @@ func NewRegistry(c Config) *Registry {
 // Start starts a job. The job outlives the call that started it: only [Job.Stop], its timeout and
 // [Registry.Close] ask it to end. The error is [ErrShutdown] or a *[TooManyError].
 func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	j, err := r.enter(spec, run, cancel)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	j.begin()             // the lock is free: a disk can be slow
+	go r.run(ctx, j, run) // owned by the registry, ends with the job; Close waits for it
+	return j, nil
+}
+
+// enter makes a job and gives it its place among the others. cancel cancels its context.
+func (r *Registry) enter(spec Spec, run Runner, cancel context.CancelCauseFunc) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.room(); err != nil {
@@ -89,7 +103,6 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	}
 	now := time.Now()
 	id := r.issue(now)
-	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &Job{
 		number:     r.started,
 		log:        r.logs.NewLog(id),
@@ -108,7 +121,6 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	if q, ok := run.(Queuer); ok {
 		q.Queue(&Port{j})
 	}
-	go r.run(ctx, j, run) // owned by the registry, ends with the job; Close waits for it
 	return j, nil
 }
 
@@ -151,7 +163,6 @@ func newID(now time.Time) string {
 // run is the life of a job. By the time its waiters are released there is room for another job.
 func (r *Registry) run(ctx context.Context, j *Job, run Runner) {
 	defer r.wg.Done()
-	j.save()
 	j.end(run.Run(ctx, &Port{j}))
 	r.retire(j)
 	j.release()
@@ -169,28 +180,36 @@ func (r *Registry) retire(j *Job) {
 	r.retention.add(j)
 }
 
-// Get returns a job. Its id can be in lower case, with blanks around it. The error is a
-// *[NotFoundError].
+// Get returns a job, of an earlier registry, too. Its id can be in lower case, with blanks around it.
+// The error is a *[NotFoundError].
 func (r *Registry) Get(id string) (*Job, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.get(id)
+	if j := r.Lookup(canonical(id)); j != nil {
+		return j, nil
+	}
+	if len(canonical(id)) == ulid.EncodedSize {
+		for p := range r.shared.store.Past(canonical(id)) {
+			return r.shared.pastJob(p), nil
+		}
+	}
+	return nil, r.notFound(id)
 }
 
-// Lookup is Get for an id that no client has written. It returns nil if the job is forgotten, and
-// does not search for similar ids.
+// Lookup returns the job of this registry with that id, or nil if it is forgotten.
 func (r *Registry) Lookup(id string) *Job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.jobs[id]
 }
 
-// get is Get for a caller that holds r.mu.
-func (r *Registry) get(id string) (*Job, error) {
-	if j := r.jobs[canonical(id)]; j != nil {
-		return j, nil
+// notFound returns the error for an id that no job has.
+func (r *Registry) notFound(id string) error {
+	var past []Record
+	for p := range r.shared.store.Past("") {
+		past = append(past, p.Record)
 	}
-	return nil, &NotFoundError{ID: id, Nearest: r.nearest(id), Forgotten: r.retention.knew(canonical(id)), Earlier: r.predates(canonical(id))}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &NotFoundError{ID: id, Nearest: r.nearest(id, past), Forgotten: r.retention.knew(canonical(id)), Earlier: r.predates(canonical(id))}
 }
 
 // predates reports whether an earlier server can have given an id, or a shortened one: the id can
@@ -228,22 +247,24 @@ const leastPrefix = 8
 // Find returns the job with that id, or else the one whose id has that prefix. The error is a
 // *[NotFoundError] or, if several ids have the prefix, an *[AmbiguousError].
 func (r *Registry) Find(id string) (*Job, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	j, err := r.get(id)
 	prefix := canonical(id)
-	if err == nil || len(prefix) < leastPrefix {
-		return j, err
+	if len(prefix) < leastPrefix || len(prefix) >= ulid.EncodedSize {
+		return r.Get(id)
 	}
 	var all []*Job
+	r.mu.Lock()
 	for _, j := range slices.Backward(r.order) {
 		if strings.HasPrefix(j.ID(), prefix) {
 			all = append(all, j)
 		}
 	}
+	r.mu.Unlock()
+	for p := range r.shared.store.Past(prefix) {
+		all = append(all, r.shared.pastJob(p))
+	}
 	switch len(all) {
 	case 0:
-		return nil, err
+		return nil, r.notFound(id)
 	case 1:
 		return all[0], nil
 	}
@@ -262,43 +283,76 @@ type Filter struct {
 	Limit   int
 }
 
-// List returns the jobs, newest first. If the job that Before names has been forgotten, the time in
-// its id counts.
-func (r *Registry) List(f Filter) []Record {
-	var list []Record
-	for _, j := range slices.Backward(r.before(f.Before)) {
-		if f.Session != "" && j.record.Session != f.Session {
-			continue
-		}
-		record := j.Record()
-		if len(f.Status) > 0 && !slices.Contains(f.Status, record.Status) {
-			continue
-		}
-		list = append(list, record)
-		if len(list) == f.Limit {
+// List returns the jobs, newest first, and after them those of earlier registries. If the job that
+// Before names has been forgotten, the time in its id counts.
+func (r *Registry) List(f Filter) (list []Record) {
+	for record := range r.All(f) {
+		if list = append(list, record); len(list) == f.Limit {
 			break
 		}
 	}
 	return list
 }
 
-// before returns the jobs that were started before the one with that id, in order.
-func (r *Registry) before(id string) []*Job {
+// All is List without its limit: it reads no more of earlier jobs than the iteration asks for.
+func (r *Registry) All(f Filter) iter.Seq[Record] {
+	f.Before = canonical(f.Before)
+	return func(yield func(Record) bool) {
+		own, past := r.before(f.Before)
+		for _, j := range slices.Backward(own) {
+			if record := j.Record(); f.matches(record) && !yield(record) {
+				return
+			}
+		}
+		if len(f.Status) > 0 && !slices.ContainsFunc(f.Status, Status.Final) {
+			return // past jobs have ended
+		}
+		for p := range r.shared.store.Past("") {
+			if past(p.Record) && f.matches(p.Record) && !yield(p.Record) {
+				return
+			}
+		}
+	}
+}
+
+// matches reports whether a record is of the session and of a status that f selects.
+func (f Filter) matches(record Record) bool {
+	return (f.Session == "" || record.Session == f.Session) && (len(f.Status) == 0 || slices.Contains(f.Status, record.Status))
+}
+
+// before returns the jobs of this registry that [Registry.List] lists after the one with that id, in
+// the order of their starts, and a function that reports the same of the jobs of earlier registries,
+// which it must be given newest first.
+func (r *Registry) before(id string) (own []*Job, past func(Record) bool) {
+	isPast := false
+	if id != "" && r.Lookup(id) == nil {
+		for range r.shared.store.Past(id) {
+			isPast = true
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	order := slices.Clone(r.order)
+	own, past = slices.Clone(r.order), func(Record) bool { return true }
 	if id == "" {
-		return order
+		return own, past
 	}
-	id = canonical(id)
 	if j, ok := r.jobs[id]; ok {
-		return order[:slices.Index(order, j)]
+		return own[:slices.Index(own, j)], past
 	}
 	u, err := ulid.ParseStrict(id)
 	if err != nil {
-		return nil
+		return nil, func(Record) bool { return false }
 	}
-	return slices.DeleteFunc(order, func(j *Job) bool { return ulid.Timestamp(j.record.Created) >= u.Time() })
+	if isPast { // then all own jobs stand before it in the list
+		reached := false
+		return nil, func(record Record) bool {
+			was := reached
+			reached = reached || record.ID == id
+			return was
+		}
+	}
+	older := func(record Record) bool { return ulid.Timestamp(record.Created) < u.Time() }
+	return slices.DeleteFunc(own, func(j *Job) bool { return !older(j.record) }), older
 }
 
 // Usage returns the space that the output of the jobs takes on disk.
@@ -330,11 +384,13 @@ type Count struct {
 	Lossy   int // jobs that lost output because a disk failed
 }
 
-// Count counts the jobs that are kept.
+// Count counts the jobs of this registry that are kept.
 func (r *Registry) Count() Count {
 	c := Count{By: make(map[Status]int)}
 	c.Running, c.Max = r.shared.slots.running(), r.shared.slots.max
-	for _, record := range r.List(Filter{}) {
+	own, _ := r.before("")
+	for _, j := range own {
+		record := j.Record()
 		c.By[record.Status]++
 		if record.Output.Loss.Disk > 0 {
 			c.Lossy++

@@ -54,8 +54,8 @@ func (r *Registry) prune() {
 	}
 	for _, j := range gone { // the lock is free: returning a gigabyte to the disk takes long
 		j.log.Discard()
-		if err := r.shared.store.Remove(j.ID()); err != nil {
-			r.shared.log.Warn("removing job", "job", j.ID(), "err", err)
+		if err := r.shared.store.Forget(j.ID()); err != nil {
+			r.shared.log.Warn("forgetting job", "job", j.ID(), "err", err)
 		}
 	}
 }

@@ -147,10 +147,11 @@ func TestCleanupEndsWhatTheJobLeft(t *testing.T) {
 }
 
 // failing is a store that can write nothing.
-type failing struct{}
+type failing struct{ noStore }
 
-func (failing) Save(Record) error   { return errors.New("no space") }
-func (failing) Remove(string) error { return errors.New("no space") }
+func (failing) Begin(Record) error  { return errors.New("no space") }
+func (failing) End(Saved) error     { return errors.New("no space") }
+func (failing) Forget(string) error { return errors.New("no space") }
 
 func TestStoreErrorsAreLogged(t *testing.T) {
 	var log bytes.Buffer
@@ -163,7 +164,7 @@ func TestStoreErrorsAreLogged(t *testing.T) {
 		}
 		synctest.Wait() // for the registry to forget one: nothing is forgotten once it closes
 	})
-	for line, want := range map[string]int{"saving job": 4, "removing job": 1} {
+	for line, want := range map[string]int{"saving job": 4, "forgetting job": 1} {
 		if got := strings.Count(log.String(), line); got != want {
 			t.Errorf("%q stands %d times in the log, want %d:\n%s", line, got, want, &log)
 		}

@@ -1,16 +1,130 @@
 package jobs
 
-// A Store keeps the records of jobs. Their output is kept by an output.Store.
+import (
+	"iter"
+	"sync"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/internal/text/findings"
+)
+
+// A Store keeps what outlives a registry of its jobs. Its methods can be called by several goroutines
+// at once. For one job they are called one at a time, and in order: Begin before its runner, End
+// before its waiters are released, Amend when its receipt or its displays have changed after that,
+// and Forget last.
 type Store interface {
-	// Save keeps the record of a job: when it starts, when it has ended, and when its receipt was
-	// amended. For one job it is called one call at a time, in order.
-	Save(Record) error
-	// Remove forgets a job.
-	Remove(id string) error
+	Begin(Record) error
+	End(Saved) error
+	Amend(Saved) error
+	// Forget means that the registry no longer has the job.
+	Forget(id string) error
+	// Past returns the jobs of earlier registries whose ids begin with prefix, the newest first. They
+	// have ended. Nothing is read before the iteration, and no more than the iteration asks for.
+	Past(prefix string) iter.Seq[Past]
+}
+
+// Saved is all that a [Store] keeps of a job that has ended, except for output in files.
+type Saved struct {
+	Record   Record
+	Displays []Display
+	Numbered int           // the number of displays, replaced ones included
+	Short    []output.Span // all of the output if it is short and in no file; else nil
+}
+
+// Past is a job of an earlier registry. Its Log ignores what is written to it.
+type Past struct {
+	Saved
+	Log output.Log
 }
 
 // noStore is the store of a registry whose jobs need not outlive it.
 type noStore struct{}
 
-func (noStore) Save(Record) error   { return nil }
-func (noStore) Remove(string) error { return nil }
+func (noStore) Begin(Record) error         { return nil }
+func (noStore) End(Saved) error            { return nil }
+func (noStore) Amend(Saved) error          { return nil }
+func (noStore) Forget(string) error        { return nil }
+func (noStore) Past(string) iter.Seq[Past] { return func(func(Past) bool) {} }
+
+// begin passes the job to its store before it runs, and before a reply can name it.
+func (j *Job) begin() {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	if err := j.shared.store.Begin(j.Record()); err != nil {
+		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
+	}
+}
+
+// save passes the present state of the job to one of the methods of its store.
+func (j *Job) save(to func(Saved) error) {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	saved := Saved{Displays: j.Displays(), Numbered: j.Numbered(), Record: j.Record()}
+	if saved.Record.Status.Final() {
+		saved.Short, _ = j.log.Short()
+	}
+	if err := to(saved); err != nil {
+		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
+	}
+}
+
+// ended is a closed channel.
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// pastJob returns a job of an earlier registry. It takes no input, and a stop does nothing to it.
+func (s *shared) pastJob(p Past) *Job {
+	j := &Job{
+		shared: s, log: p.Log, done: ended, cancel: func(error) {}, record: p.Record, past: true,
+		displays: p.Displays, numbered: p.Numbered, cleared: p.Record.Cleared,
+	}
+	if size := p.Record.Terminal; size != nil {
+		j.terminal = func() (rows, cols int) { return size.Rows, size.Cols }
+	}
+	j.findErrors = sync.OnceFunc(j.searchLog)
+	return j
+}
+
+// searchedMost bounds the output of a past job in which its errors are looked for again, in bytes.
+const searchedMost = 16 << 20
+
+// searchLog looks for the errors in the output of a past job, which were found while it was written.
+func (j *Job) searchLog() {
+	end := min(j.log.Stat().End, searchedMost)
+	for cursor := int64(0); cursor < end; {
+		chunk := j.log.Read(cursor, 64<<10)
+		if chunk.Next <= cursor {
+			return
+		}
+		cursor = chunk.From
+		for _, span := range chunk.Spans {
+			j.errors.Write(span.Stream, span.Data, cursor)
+			cursor += int64(len(span.Data))
+		}
+		cursor = chunk.Next
+	}
+}
+
+// Past reports whether the job is one of an earlier registry: its session is gone.
+func (j *Job) Past() bool { return j.past }
+
+// Errors has the first errors of the output, also of output that is gone. What follows an input or
+// a [Port.Clear] is a new part of it.
+func (j *Job) Errors() *findings.Collector {
+	if j.findErrors != nil {
+		j.findErrors()
+	}
+	return &j.errors
+}
+
+// A shownLog is the log of a job as clients read it. Output is on disk before a client is shown it:
+// otherwise a client would find less after the server was killed than it has seen before.
+type shownLog struct{ output.Log }
+
+func (l shownLog) Read(cursor int64, limit int) output.Chunk {
+	l.Flush()
+	return l.Log.Read(cursor, limit)
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -35,14 +36,19 @@ func Registry(t testing.TB) *jobs.Registry {
 // readsBack is a store that keeps nothing. It reads each record back from its JSON.
 type readsBack struct{ t testing.TB }
 
-func (s readsBack) Save(r jobs.Record) error {
+func (s readsBack) Begin(r jobs.Record) error {
 	if err := ReadsBack(r); err != nil {
 		s.t.Error(err)
 	}
 	return nil
 }
 
-func (readsBack) Remove(string) error { return nil }
+func (s readsBack) End(saved jobs.Saved) error   { return s.Begin(saved.Record) }
+func (s readsBack) Amend(saved jobs.Saved) error { return s.Begin(saved.Record) }
+func (readsBack) Forget(string) error            { return nil }
+func (readsBack) Past(string) iter.Seq[jobs.Past] {
+	return func(func(jobs.Past) bool) {}
+}
 
 // ReadsBack returns how a record differs from the one that its JSON reads back as, or nil.
 func ReadsBack(r jobs.Record) error {

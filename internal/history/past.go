@@ -1,0 +1,370 @@
+//go:build unix
+
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/output"
+	"asyncrepl/jobs"
+)
+
+// Past returns the jobs of the runs of the workspace that have ended, the newest first. Those that are
+// too many or too old are left out.
+func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
+	return func(yield func(jobs.Past) bool) {
+		for e := range s.entries() {
+			if !strings.HasPrefix(e.id, prefix) {
+				continue
+			}
+			p, err := e.past()
+			if err != nil || time.Since(p.Record.Ended) > s.config.MaxAge {
+				continue // it is no line of ours, or forgotten
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// entries returns the past jobs of the workspace that are not too many, the newest first.
+func (s *Store) entries() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		m := merge{runs: s.pastRuns(), store: s}
+		defer m.close()
+		for n := 0; n < s.config.Keep; n++ {
+			e, ok := m.next()
+			if !ok || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// A pastRun is a run that may have ended.
+type pastRun struct {
+	dir     string
+	changed time.Time // when its journal was changed last: no job of it is newer
+}
+
+// pastRuns returns the runs of the workspace that this engine does not own, the ones that were changed
+// last first.
+func (s *Store) pastRuns() (runs []pastRun) {
+	s.mu.Lock()
+	dir, own := s.workspaceDir(), ""
+	if s.run != nil {
+		own = s.run.id
+	}
+	s.mu.Unlock()
+	for _, name := range runNames(dir) {
+		if name == own {
+			continue
+		}
+		st, err := os.Lstat(filepath.Join(dir, name, journalName))
+		if err != nil {
+			continue // another engine has removed it
+		}
+		runs = append(runs, pastRun{filepath.Join(dir, name), st.ModTime()})
+	}
+	slices.SortFunc(runs, func(a, b pastRun) int { return b.changed.Compare(a.changed) })
+	return runs
+}
+
+// runNames returns the names of the runs in the directory of a workspace.
+func runNames(dir string) (names []string) {
+	all, _ := os.ReadDir(dir) // an error: there are none
+	for _, each := range all {
+		if _, err := ulid.ParseStrict(each.Name()); err == nil {
+			names = append(names, each.Name())
+		}
+	}
+	return names
+}
+
+// A merge returns the jobs of several runs, the newest first. It opens a run only when a job of it can
+// be next: usually the newest jobs are those of the last run.
+type merge struct {
+	store *Store
+	runs  []pastRun // not opened yet
+	heads []*reader // each has a next job
+}
+
+func (m *merge) next() (entry, bool) {
+	for len(m.runs) > 0 && (len(m.heads) == 0 || !m.runs[0].changed.Before(m.newest().head.started())) {
+		r, err := openRun(m.runs[0].dir)
+		m.runs = m.runs[1:]
+		if errors.Is(err, errLives) {
+			continue
+		}
+		if err == nil && r.advance() {
+			m.heads = append(m.heads, r)
+			continue
+		}
+		m.store.setUnread(cmpErr(err, r))
+	}
+	if len(m.heads) == 0 {
+		return entry{}, false
+	}
+	r := m.newest()
+	e := r.head
+	if !r.advance() {
+		m.store.setUnread(cmpErr(nil, r))
+		m.heads = slices.DeleteFunc(m.heads, func(other *reader) bool { return other == r })
+	}
+	return e, true
+}
+
+// cmpErr returns the error that ended the reading of a run, which is closed.
+func cmpErr(err error, r *reader) error {
+	if r == nil {
+		return err
+	}
+	r.file.Close()
+	return r.err
+}
+
+// newest returns the reader with the newest job.
+func (m *merge) newest() *reader {
+	return slices.MaxFunc(m.heads, func(a, b *reader) int { return strings.Compare(a.head.id, b.head.id) })
+}
+
+func (m *merge) close() {
+	for _, r := range m.heads {
+		r.file.Close()
+	}
+}
+
+func (s *Store) setUnread(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread = err
+}
+
+var errLives = errors.New("the engine of the run lives")
+
+// A reader reads the jobs of a run, the one that began last first.
+type reader struct {
+	Run
+	dir     string
+	file    *os.File
+	changed time.Time
+	tail    tail
+	closing bool              // the engine has begun to end its jobs
+	settled bool              // all jobs have ends
+	open    map[string]*entry // the jobs whose end was read and whose start was not
+	rest    []*entry          // after the last line: the jobs without a start
+	head    entry             // the job that advance has found
+	err     error             // why no more can be read; nil: all was
+}
+
+// An entry is what a journal has about a job.
+type entry struct {
+	id    string
+	run   *reader
+	begin []byte
+	end   []byte
+	amend []byte // the last one
+}
+
+// started returns when the job was started, from its id.
+func (e entry) started() time.Time {
+	id, err := ulid.ParseStrict(e.id)
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(id.Time())
+}
+
+// openRun opens a run for reading. The error is errLives if a process holds the lock of its journal,
+// and else a sentence.
+func openRun(dir string) (*reader, error) {
+	r := &reader{dir: dir, open: make(map[string]*entry)}
+	text, err := readSmall(filepath.Join(dir, runName))
+	if err == nil {
+		err = json.Unmarshal(text, &r.Run)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no record of a run (%w): remove the directory", dir, err)
+	}
+	if r.Format != format {
+		return nil, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", dir, r.Version)
+	}
+	if r.file, err = openJournal(filepath.Join(dir, journalName)); err != nil {
+		return nil, err
+	}
+	st, err := r.file.Stat()
+	if err != nil {
+		r.file.Close()
+		return nil, err
+	}
+	r.changed = st.ModTime()
+	r.tail = tail{file: r.file, at: st.Size()}
+	return r, nil
+}
+
+// openJournal opens the journal of a run that has ended.
+func openJournal(path string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkEnded(file, path); err != nil {
+			file.Close()
+			return nil, err
+		}
+		// The engine may have replaced the journal in between, and have released the old one.
+		opened, err := file.Stat()
+		named, err2 := os.Lstat(path)
+		if err == nil && err2 == nil && os.SameFile(opened, named) {
+			return file, nil
+		}
+		file.Close()
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// checkEnded returns why a file is no journal of a run that has ended, or nil.
+func checkEnded(file *os.File, path string) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxJournal {
+		return fmt.Errorf("%s is no journal: remove the directory that it is in", path)
+	}
+	if err := lock(file, unix.LOCK_SH); errors.Is(err, unix.EWOULDBLOCK) {
+		return errLives
+	} else if err != nil {
+		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
+	}
+	return lock(file, unix.LOCK_UN) // another reader must not take the run for one that lives
+}
+
+// readSmall reads a file of a few lines. It does not wait for what is no file.
+func readSmall(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, errors.New("it is no file"))
+	}
+	return io.ReadAll(io.LimitReader(file, blockSize))
+}
+
+// advance makes the next job the head, and reports whether there is one.
+func (r *reader) advance() bool {
+	for r.err == nil && r.open != nil {
+		b, err := r.tail.previous()
+		if err != nil {
+			if err != io.EOF {
+				r.err = err
+			}
+			r.rest = slices.SortedFunc(maps.Values(r.open), func(a, b *entry) int { return strings.Compare(b.id, a.id) })
+			r.open = nil
+			break
+		}
+		event, id, ok := split(b)
+		if !ok {
+			continue
+		}
+		switch event {
+		case closing:
+			r.closing = true
+		case closed:
+			r.settled = true
+		case begin:
+			e := r.entry(id)
+			delete(r.open, id)
+			e.begin = b
+			r.head = *e
+			return true
+		case end:
+			if e := r.entry(id); e.end == nil {
+				e.end = b
+			}
+		case amend:
+			if e := r.entry(id); e.amend == nil {
+				e.amend = b
+			}
+		}
+	}
+	if len(r.rest) == 0 {
+		return false
+	}
+	r.head, r.rest = *r.rest[0], r.rest[1:]
+	return true
+}
+
+// entry returns the entry of a job.
+func (r *reader) entry(id string) *entry {
+	e := r.open[id]
+	if e == nil {
+		e = &entry{id: id, run: r}
+		r.open[id] = e
+	}
+	return e
+}
+
+// past returns the job of an entry. The error means that it has no line that this version reads.
+func (e entry) past() (jobs.Past, error) {
+	saved, err := e.saved()
+	if err != nil {
+		return jobs.Past{}, err
+	}
+	return jobs.Past{Saved: saved, Log: output.OpenPast(filepath.Join(e.run.dir, e.id), saved.Record.Output, saved.Short)}, nil
+}
+
+// saved returns the last state of the job. If its end was not recorded, its server has ended it.
+func (e entry) saved() (saved jobs.Saved, err error) {
+	if e.amend != nil {
+		if saved, err = decode(e.amend); err == nil && e.end != nil {
+			ended, err := decode(e.end)
+			saved.Short = ended.Short
+			return saved, err
+		}
+	}
+	if e.end != nil {
+		return decode(e.end)
+	}
+	if e.amend != nil {
+		return saved, err
+	}
+	if saved, err = decode(e.begin); err != nil {
+		return saved, err
+	}
+	record := &saved.Record
+	record.Status, record.Ended = jobs.Failed, e.run.changed
+	record.Receipt = jobs.Receipt{End: jobs.ServerEnded, By: jobs.Unknown}
+	if record.Kind == jobs.Python {
+		record.Receipt.State = jobs.Lost
+	}
+	if e.run.closing {
+		record.Receipt.Stop, record.Receipt.By = &jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate}, jobs.Shutdown
+		record.Status = jobs.Cancelled
+	}
+	record.Output.Final = -1 // the files say how much there is
+	return saved, nil
+}
