@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"asyncrepl/internal/output"
@@ -128,12 +129,27 @@ func unmarshalKnown(b []byte, known any) (unknown map[string]json.RawMessage, er
 	if err := json.Unmarshal(b, &unknown); err != nil {
 		return nil, err
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(known).Elem()) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	for _, name := range namesOf(reflect.TypeOf(known).Elem()) {
 		delete(unknown, name)
 	}
 	if len(unknown) == 0 {
 		return nil, nil
 	}
 	return unknown, nil
+}
+
+// fieldNames has what namesOf has returned: a list of past jobs reads a thousand records.
+var fieldNames sync.Map
+
+// namesOf returns the names that the fields of a struct have in JSON.
+func namesOf(known reflect.Type) (names []string) {
+	if names, ok := fieldNames.Load(known); ok {
+		return names.([]string)
+	}
+	for _, field := range reflect.VisibleFields(known) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	fieldNames.Store(known, names)
+	return names
 }

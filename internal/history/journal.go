@@ -76,14 +76,18 @@ func encode(event string, saved jobs.Saved) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish.
+// errVersion means that another version of the program has written a line.
+var errVersion = errors.New("written by another version of async-repl")
+
+// decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish. The error is
+// errVersion, or the line is not complete.
 func decode(b []byte) (saved jobs.Saved, err error) {
 	l := line{Record: &saved.Record}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&l); err != nil {
 		return saved, err
 	}
 	if l.Record == nil || l.ID != saved.Record.ID || saved.Record.Version != jobs.RecordVersion {
-		return saved, errors.New("written by another version")
+		return saved, errVersion
 	}
 	saved.Displays, saved.Numbered = l.Displays, l.Numbered
 	for _, s := range l.Output {

@@ -96,6 +96,10 @@ func runNames(dir string) (names []string) {
 	return names
 }
 
+// coarse is how much earlier than the change the time of a changed file can be: some file systems store
+// times in units of 2 s.
+const coarse = 2 * time.Second
+
 // A merge returns the jobs of several runs, the newest first. It opens a run only when a job of it can
 // be next: usually the newest jobs are those of the last run.
 type merge struct {
@@ -105,7 +109,7 @@ type merge struct {
 }
 
 func (m *merge) next() (entry, bool) {
-	for len(m.runs) > 0 && (len(m.heads) == 0 || !m.runs[0].changed.Before(m.newest().head.started())) {
+	for len(m.runs) > 0 && (len(m.heads) == 0 || !m.runs[0].changed.Add(coarse).Before(m.newest().head.started())) {
 		r, err := openRun(m.runs[0].dir)
 		m.runs = m.runs[1:]
 		if errors.Is(err, errLives) {
@@ -337,20 +341,19 @@ func (e entry) past() (jobs.Past, error) {
 	return jobs.Past{Saved: saved, Log: output.OpenPast(filepath.Join(e.run.dir, e.id), saved.Record.Output, saved.Short)}, nil
 }
 
-// saved returns the last state of the job. If its end was not recorded, its server has ended it.
+// saved returns the last state of the job. If its end was not recorded, its server has ended it. The
+// error is errVersion, or means that no line about the job is complete.
 func (e entry) saved() (saved jobs.Saved, err error) {
-	if e.amend != nil {
-		if saved, err = decode(e.amend); err == nil && e.end != nil {
-			ended, err := decode(e.end)
-			saved.Short = ended.Short
-			return saved, err
-		}
-	}
-	if e.end != nil {
-		return decode(e.end)
-	}
-	if e.amend != nil {
-		return saved, err
+	ended, endErr := decode(e.end)
+	amended, amendErr := decode(e.amend)
+	switch {
+	case endErr == errVersion || amendErr == errVersion:
+		return saved, errVersion
+	case amendErr == nil:
+		amended.Short = ended.Short
+		return amended, nil
+	case endErr == nil:
+		return ended, nil
 	}
 	if saved, err = decode(e.begin); err != nil {
 		return saved, err
