@@ -1,7 +1,6 @@
 package pkgmgr
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -15,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The programs pip and pip3 lead the PATH of jobs. They are scripts in a directory of the server
-// that only its user can open. The server holds a lock on the directory and removes it when it
-// exits. If the server is killed, the next one with the same state directory removes it.
+// The programs pip and pip3 lead the PATH of jobs. They are scripts in a directory that only the
+// user of the server can open, in the directory of the server's run. The server removes it when it
+// exits. If the server is killed, it is removed with what else the run has left.
 
 // programs is the state of the directory with the programs.
 type programs struct {
 	// Guarded by mu.
 	mu   sync.Mutex
-	dir  string   // chosen once, because running sessions have it in their PATH
-	lock *os.File // the open dir, locked so that no other server sweeps it; nil: dir is not made
-	err  error    // the error of the last call of Programs, which ProgramsError returns
+	dir  string // chosen once, because running sessions have it in their PATH
+	made bool
+	err  error // the error of the last call of Programs, which ProgramsError returns
 }
 
 // programsPrefix begins the name of the directory.
@@ -36,7 +35,7 @@ func (m *Manager) Programs() (string, error) {
 	p := &m.programs
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lock == nil || !isProgram(filepath.Join(p.dir, "pip")) {
+	if !p.made || !isProgram(filepath.Join(p.dir, "pip")) {
 		p.err = m.makePrograms()
 	} else {
 		p.err = checkOwn(p.dir)
@@ -70,15 +69,13 @@ func (m *Manager) Close() {
 
 // remove removes the directory. The caller holds mu.
 func (p *programs) remove() {
-	if p.lock == nil {
-		return
+	if p.made {
+		os.RemoveAll(p.dir)
+		p.made = false
 	}
-	os.RemoveAll(p.dir)
-	p.lock.Close()
-	p.lock = nil
 }
 
-// makePrograms makes the directory, locked, and its files. The caller holds mu.
+// makePrograms makes the directory and its files. The caller holds mu.
 func (m *Manager) makePrograms() error {
 	p := &m.programs
 	p.remove() // parts of it can be left
@@ -92,19 +89,13 @@ func (m *Manager) makePrograms() error {
 	if strings.Contains(state, string(os.PathListSeparator)) {
 		return fmt.Errorf("%s can't be part of a PATH", state)
 	}
-	sweepPrograms(state)
 	if p.dir == "" {
 		p.dir = filepath.Join(state, programsPrefix+rand.Text())
 	}
-	for p.lock == nil {
-		if err := os.Mkdir(p.dir, 0o700); err != nil {
-			return err
-		}
-		p.lock, err = m.lockDir(context.Background(), p.dir, nil)
-		if err != nil && !errors.Is(err, errRemoved) { // errRemoved: another server swept it
-			return errors.Join(err, os.Remove(p.dir))
-		}
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		return err
 	}
+	p.made = true
 	if err := m.writePrograms(p.dir); err != nil {
 		return err
 	}
@@ -152,22 +143,4 @@ func checkOwn(dir string) error {
 		return fmt.Errorf("%s is open to other users", dir)
 	}
 	return nil
-}
-
-// sweepPrograms removes the directories of servers that were killed, which no server has locked.
-func sweepPrograms(state string) {
-	old, _ := filepath.Glob(filepath.Join(state, programsPrefix+"*"))
-	for _, dir := range old {
-		if checkOwn(dir) != nil {
-			continue
-		}
-		f, err := os.Open(dir)
-		if err != nil {
-			continue
-		}
-		if tryLock(f) == nil {
-			os.RemoveAll(dir)
-		}
-		f.Close()
-	}
 }

@@ -94,40 +94,6 @@ func TestProgramsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// The directory of a server that was killed is removed. Directories of living servers and of other
-// origin are not.
-func TestProgramsOfKilledServer(t *testing.T) {
-	w := newWorld(t)
-	state := w.addPrograms()
-	w.write("state/pip-killed/pip", "", 0o700)
-	w.write("state/pip-open/pip", "", 0o700)
-	w.write("state/other/pip", "", 0o700)
-	if err := os.Chmod(w.path("state/pip-killed"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	living := New(w.cfg)
-	theirs, err := living.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := New(w.cfg)
-	ours, err := m.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := names(t, state)
-	for _, name := range []string{"other", "pip-open", filepath.Base(theirs), filepath.Base(ours)} {
-		if !strings.Contains(strings.Join(left, " "), name) {
-			t.Errorf("%s is gone: %q", name, left)
-		}
-	}
-	if len(left) != 4 {
-		t.Errorf("left are %q", left)
-	}
-	m.Close()
-	living.Close()
-}
-
 // Jobs get no program that can't be run, or that other users could replace.
 func TestProgramsRefused(t *testing.T) {
 	tests := map[string]struct {

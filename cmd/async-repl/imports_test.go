@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"internal/files", "internal/serve", "internal/terminal"},
 	{"internal/process"},
 	{"jobs"},
-	{"internal/runner"},
+	{"internal/history", "internal/runner"},
 	{"internal/reply", "pkgmgr", "pyrepl", "shell"},
 	{"internal/notebook"},
 	{"internal/engine"},

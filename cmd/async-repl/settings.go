@@ -62,7 +62,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setPath(&s.VenvDir, v) }},
 	{"REPL_SHELL", "shell", "bash, else sh", "the shell that runs commands, with -c",
 		func(s *settings, v string) error { s.Shell = v; return nil }},
-	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "the directory for long output",
+	{"REPL_STATE_DIR", "state-dir", "XDG_STATE_HOME/async-repl", "the directory for records of jobs and long output",
 		func(s *settings, v string) error { return setPath(&s.StateDir, v) }},
 	{"REPL_GRACE", "grace", "2s", "how long execute and send calls wait for the job to end",
 		func(s *settings, v string) error { return setDuration(&s.grace, v, time.Millisecond, 110*time.Second) }},
@@ -78,8 +78,15 @@ var table = []setting{
 		func(s *settings, v string) error { return setTTL(&s.SessionTTL, v) }},
 	{"REPL_MAX_OUTPUT", "max-output", "1GiB", "the most output kept of each job: half from its start, half from its end",
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
-	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first",
+	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first; a tenth is for earlier servers' jobs",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
+	{"REPL_HISTORY", "history", "1", "1 records the jobs, so that later servers in the workspace can show them: code, command lines, output; 0 records nothing",
+		func(s *settings, v string) error {
+			history := false
+			err := setSwitch(&history, v)
+			s.NoHistory = !history
+			return err
+		}},
 	{"REPL_TOOLSETS", "toolsets", "core,sessions", "the groups of tools that clients are offered: core, sessions, namespace, files, or all",
 		func(s *settings, v string) (err error) { s.toolsets, err = server.ParseToolsets(v); return err }},
 	{"REPL_MAX_CHARS", "max-chars", "16000", "the most characters of a reply whose call doesn't set max_chars, for clients that cut long ones",
@@ -298,7 +305,7 @@ func (g *givenFlag) String() string     { return g.text }
 func (g *givenFlag) Set(v string) error { g.text = v; return nil }
 func (g *givenFlag) IsBoolFlag() bool   { return g.isSwitch }
 
-// defaultStateDir returns the directory for long output if no setting names one, or "" if there is
+// defaultStateDir returns the directory for records and long output if no setting names one, or "" if there is
 // no home directory.
 func defaultStateDir(getenv func(string) string) string {
 	base := getenv("XDG_STATE_HOME")

@@ -4,16 +4,14 @@ package engine
 
 import (
 	"cmp"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"asyncrepl/internal/history"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
@@ -34,9 +32,14 @@ type Config struct {
 	// Client.
 	GuardEnv []string
 
-	Python   string // the interpreter, used as is; empty: the virtual environment's interpreter
-	VenvDir  string // the virtual environment; empty: the active one, else .venv in the workspace
-	StateDir string // long output is kept here; made on first use; empty: long output can't be kept
+	Python  string // the interpreter, used as is; empty: the virtual environment's interpreter
+	VenvDir string // the virtual environment; empty: the active one, else .venv in the workspace
+	// StateDir holds records of jobs and long output. It is made on first use. Empty: neither can be
+	// kept.
+	StateDir string
+	// NoHistory keeps the engine from recording its jobs: what it writes to StateDir ends with it.
+	NoHistory bool
+	Tenant    string // the tenant, in the records; empty: there is only one
 
 	MaxJobs     int // limits the jobs that run at once; others are queued
 	MaxSessions int // limits the sessions that exist at once
@@ -48,7 +51,7 @@ type Config struct {
 
 	MemoryMB  int   // each process of a session is limited to so many MiB; 0: no limit
 	MaxOutput int64 // bytes of output kept per job
-	MaxState  int64 // bytes of output kept on disk, all jobs together
+	MaxState  int64 // bytes of output kept on disk, all jobs together; a tenth is for past runs
 
 	Pythons Pythons // makes the sessions; nil: package pyrepl makes them
 
@@ -63,8 +66,9 @@ type Engine struct {
 	started time.Time
 	owner   *process.Owner
 	jobs    *jobs.Registry
+	records *history.Store  // nil: the engine records nothing
+	scratch history.Scratch // for the files of an engine that can't or must not record
 	kept    pyrepl.Checkpoints
-	output  string // the name of the directory for the output of this engine's jobs
 
 	// deactivates reports whether an active environment of Python that a client's variables name is
 	// the server's. A tenant with its own workspace must not install into the server's environment.
@@ -100,17 +104,41 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		config: c, started: time.Now(), owner: owner, output: "output-" + rand.Text(),
+		config: c, started: time.Now(), owner: owner,
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
-	e.jobs = jobs.NewRegistry(jobs.Config{
-		Logs:       output.NewStore(output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.outputDir}),
+	e.scratch.State, e.scratch.OnMade = c.StateDir, owner.RemoveAtEnd
+	logs := output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.runDir}
+	all := jobs.Config{
 		MaxRunning: c.MaxJobs,
 		Since:      c.Since,
 		Log:        c.Log,
 		Bug:        func(msg string) { c.Log.Error("internal error", "what", msg) },
-	})
+	}
+	if !c.NoHistory {
+		e.records = history.Open(history.Config{
+			State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version, Started: e.started,
+			Mark: owner.Mark, MaxBytes: c.MaxState / pastShare, Log: c.Log,
+		})
+		logs.Others, logs.MakeRoom, all.Store = e.records.Taken, e.records.MakeRoom, e.records
+	}
+	all.Logs = output.NewStore(logs)
+	e.jobs = jobs.NewRegistry(all)
 	return e, nil
+}
+
+// pastShare is the part of Config.MaxState that past runs can take.
+const pastShare = 10
+
+// runDir returns the directory for the files of this run, and makes it if it does not exist. If no
+// record can be written, the files end with the engine.
+func (e *Engine) runDir() (string, error) {
+	if e.records != nil {
+		if dir, err := e.records.Dir(); err == nil {
+			return dir, nil
+		}
+	}
+	return e.scratch.Dir()
 }
 
 // Workspace returns the workspace of clients that bring none.
@@ -194,6 +222,9 @@ const shutdownStep = 150 * time.Millisecond
 // sessions last, when no job uses them.
 func (e *Engine) Close() {
 	e.stopExpiry()
+	if e.records != nil {
+		e.records.Closing()
+	}
 	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
 	exited := e.config.Pythons.LetExit(e.all())
@@ -207,12 +238,15 @@ func (e *Engine) Close() {
 	for _, s := range e.all() {
 		s.Close()
 	}
-	if e.config.StateDir != "" {
-		os.RemoveAll(filepath.Join(e.config.StateDir, e.output))
-	}
 	e.basesMu.Lock()
 	defer e.basesMu.Unlock()
 	for _, b := range e.bases {
 		b.packages.Close()
+	}
+	if e.records != nil {
+		e.records.Close()
+	}
+	if err := e.scratch.Close(); err != nil {
+		e.config.Log.Warn("removing the files of this run", "err", err)
 	}
 }

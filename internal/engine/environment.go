@@ -5,10 +5,8 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -173,21 +171,4 @@ func variables(environ []string) map[string]string {
 		}
 	}
 	return m
-}
-
-var errNoStateDir = errors.New("finding a place for long output: $HOME is not defined: set REPL_STATE_DIR")
-
-// outputDir returns the directory for the output of this engine's jobs, which Close removes.
-func (e *Engine) outputDir() (string, error) {
-	dir, err := e.stateDir()
-	return filepath.Join(dir, e.output), err
-}
-
-// stateDir makes the state directory if it is missing, and returns it.
-func (e *Engine) stateDir() (string, error) {
-	dir := e.config.StateDir
-	if dir == "" {
-		return "", errNoStateDir
-	}
-	return dir, os.MkdirAll(dir, 0o700)
 }

@@ -97,7 +97,7 @@ func (e *Engine) baseOf(c Client) *base {
 		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
 		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
 		Path:        filepath.SplitList(env["PATH"]), Env: b.given,
-		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.stateDir, Log: e.config.Log,
+		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.runDir, Log: e.config.Log,
 	})
 	b.env = jobEnv(b.given, b.packages.Bin(), b.packages.IsVirtual())
 	e.bases = append(e.bases, b)

@@ -63,7 +63,12 @@ func (e *Engine) Status(sc Scope) overview.Server {
 	if dir := e.config.StateDir; dir != "" {
 		s.StateDir, s.Free = dir, freeSpace(dir)
 	} else {
-		s.Lacks = append(s.Lacks, errNoStateDir.Error())
+		s.Lacks = append(s.Lacks, "finding a place for records and long output: $HOME is not defined: set REPL_STATE_DIR")
+	}
+	s.Records.Off = e.records == nil
+	if e.records != nil {
+		st := e.records.Status()
+		s.Records = overview.Records{Dir: st.Dir, Failure: st.Failure, Unread: st.Unread}
 	}
 	return s
 }

@@ -100,7 +100,7 @@ func (t *Tenants) configOf(name, dir string) (Config, error) {
 			return c, fmt.Errorf("%s=%q can't be used with several tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
 		}
 	}
-	c.Workspace = dir
+	c.Workspace, c.Tenant = dir, name
 	if c.StateDir != "" {
 		c.StateDir = filepath.Join(c.StateDir, "tenants", name)
 	}

@@ -338,6 +338,11 @@ func (e entry) past() (jobs.Past, error) {
 	if err != nil {
 		return jobs.Past{}, err
 	}
+	receipt := &saved.Record.Receipt
+	for _, p := range slices.Concat(receipt.Left, receipt.Unclaimed) {
+		receipt.Notes = append(receipt.Notes, p.String()+", which it had left running, ended with its server")
+	}
+	receipt.Left, receipt.Unclaimed = nil, nil
 	return jobs.Past{Saved: saved, Log: output.OpenPast(filepath.Join(e.run.dir, e.id), saved.Record.Output, saved.Short)}, nil
 }
 

@@ -79,19 +79,8 @@ func (s *Store) workspaceDir() string {
 // newRun makes the directory of a run. It gets its name once it is complete and its journal locked:
 // a reader never takes it for a run that has ended. The caller holds s.mu.
 func (s *Store) newRun() (_ *run, err error) {
-	if s.config.State == "" {
-		return nil, errors.New("there is no place for records, because $HOME is not defined: set REPL_STATE_DIR")
-	}
-	if err := os.MkdirAll(s.config.State, 0o700); err != nil {
-		return nil, err
-	}
 	dir := s.workspaceDir()
-	for _, each := range []string{s.runsDir(), dir} {
-		if err := makeDir(each); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkOwn(s.config.State); err != nil {
+	if err := makeState(s.config.State, s.runsDir(), dir); err != nil {
 		return nil, err
 	}
 	id := ulid.MustNew(ulid.Now(), rand.Reader).String()

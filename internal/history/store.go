@@ -223,12 +223,27 @@ func checkOwn(path string) error {
 	return nil
 }
 
-// makeDir makes a directory of this user alone, unless it exists.
-func makeDir(path string) error {
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+// makeState makes the state directory and directories in it, unless they exist. Other users can't
+// change them.
+func makeState(state string, dirs ...string) error {
+	if state == "" {
+		return errors.New("finding a place for records and long output: $HOME is not defined: set REPL_STATE_DIR")
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
 		return err
 	}
-	return checkOwn(path)
+	if err := checkOwn(state); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := checkOwn(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runsDir returns the directory of all runs.

@@ -33,6 +33,7 @@ type guardLink struct {
 	starting sync.Mutex // held while a guard is started; never together with mu or reaper.mu
 
 	mu     sync.Mutex
+	dirs   []string               // the guard removes them at the end
 	added  map[int]procfs.Process // the processes that the guard must watch, by pid
 	w      *os.File               // nil: there is no guard
 	child  *child.Child
@@ -71,6 +72,9 @@ func (g *guardLink) ensure() {
 	g.w, g.child = w, c
 	var lines strings.Builder
 	lines.WriteString(guard.Mark(ownerMark, g.owner.token()))
+	for _, dir := range g.dirs {
+		lines.WriteString(guard.Remove(dir))
+	}
 	for _, p := range g.added {
 		lines.WriteString(guard.Add(p))
 	}
@@ -126,6 +130,19 @@ func (g *guardLink) reap(c *child.Child) {
 		g.owner.config.Log.Warn("guard exited; the next start of a process replaces it")
 	}
 }
+
+// RemoveAtEnd makes the guard remove a directory of this program, in case this program is killed before
+// it has.
+func (o *Owner) RemoveAtEnd(dir string) {
+	g := o.guard
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dirs = append(g.dirs, dir)
+	g.write(guard.Remove(dir))
+}
+
+// Mark returns the variable, as NAME=value, that all processes of the Owner have in their environment.
+func (o *Owner) Mark() string { return ownerMark + "=" + o.token() }
 
 // add makes the guard watch p and everything in a group or session of p's pid. It reports whether a
 // guard received that; if not, the next guard will.

@@ -71,8 +71,8 @@ func TestJobsThatAreNotThere(t *testing.T) {
 		"search_job_output":     {"job_id": id, "pattern": "x"},
 		"list_jobs":             {"before": id},
 	} {
-		if got, want := c.refused(tool, a), "No such job: "+id+"\nThat job belonged to an earlier server. "+
-			"If your client starts a server for each call, keep one session open or use async-repl serve."; got != want {
+		if got, want := c.refused(tool, a), "No such job: "+id+"\nThat job belonged to an earlier server, "+
+			"which has not recorded it for this workspace (REPL_HISTORY), or too long ago."; got != want {
 			t.Errorf("%s: %q, want %q", tool, got, want)
 		}
 	}

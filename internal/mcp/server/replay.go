@@ -23,6 +23,9 @@ func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
 	if record.Kind != jobs.Python {
 		return nil, report.Mistakef("from_job: job %s is no Python job, and leaves no state to continue from.", record.ID)
 	}
+	if j.Past() {
+		return nil, report.Mistakef("from_job: job %s ran in an earlier server, and its session %s ended with that. Run the code again with execute_python.", record.ID, record.Session)
+	}
 	if record.Status == jobs.Queued {
 		return nil, report.Mistakef("from_job: job %s has not begun: wait for its end with check_job_status, then call again.", record.ID)
 	}

@@ -50,7 +50,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	}
 	session := c.session()
 	var last string
-	for _, record := range c.jobs.List(jobs.Filter{Session: session}) { // newest first
+	for record := range c.jobs.All(jobs.Filter{Session: session}) { // newest first
 		if record.Kind != jobs.Python {
 			continue
 		}

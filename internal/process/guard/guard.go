@@ -13,7 +13,8 @@
 //   - The guard leads its own session and ignores every signal that can be ignored. Only SIGKILL
 //     ends it, and SIGSTOP stops it until the server ends or wakes it.
 //   - It needs only the pipe and the kernel's process table: no file, no memory of the server, no
-//     answer from another process. Last, it removes the control groups that the server has made.
+//     answer from another process. Last, it removes the control groups that the server has made, and
+//     the directories that the server has named with [Remove].
 //   - It kills a process only if the process has the start time that the server wrote for its pid,
 //     or if a session, a parent or the mark proves that it belongs to the server.
 //   - Times are the kernel's start times, see [procfs.Process].
@@ -30,6 +31,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +48,7 @@ const (
 	wordAdd    = "add"
 	wordForget = "forget"
 	wordEnded  = "ended"
+	wordRemove = "remove"
 )
 
 // Mark returns the line that names the environment variable that every process of the server
@@ -58,6 +61,9 @@ func Add(p procfs.Process) string { return fmt.Sprintf("%s %d %d\n", wordAdd, p.
 
 // Forget returns the line that retracts the Add of a pid.
 func Forget(pid int) string { return fmt.Sprintf("%s %d\n", wordForget, pid) }
+
+// Remove returns the line that makes the guard remove a directory once all processes have ended.
+func Remove(dir string) string { return wordRemove + " " + strconv.Quote(dir) + "\n" }
 
 // Ended returns the last line of a server that has proven that none of its processes is left. The
 // guard then scans for none: a scan reads about all processes of the machine, and a server can have
@@ -90,6 +96,9 @@ func Run(r io.Reader) int {
 		status = w.kill(time.Now().Add(killLimit))
 	}
 	cgroup.Clean(server)
+	for _, dir := range w.dirs {
+		os.RemoveAll(dir) // an error: the server has removed it, or the next one does
+	}
 	return status
 }
 
@@ -98,6 +107,7 @@ type watched struct {
 	name, value string         // the mark in the environment
 	added       map[int]uint64 // start times by pid: of a process, its group, its session
 	ended       bool           // the server has proven that none of its processes is left
+	dirs        []string       // are removed at the end
 	signalled   map[int]uint64 // start times by pid, because a dying process shows neither mark nor parent
 }
 
@@ -125,6 +135,10 @@ func (w *watched) handleLine(line string) {
 		}
 	case wordEnded:
 		w.ended = true
+	case wordRemove:
+		if dir, err := strconv.Unquote(rest); err == nil && filepath.IsAbs(dir) {
+			w.dirs = append(w.dirs, dir)
+		}
 	}
 }
 

@@ -46,6 +46,15 @@ type Server struct {
 	Disk     output.Usage
 	StateDir string // the directory for long output, which need not exist yet; empty if none
 	Free     int64  // bytes free in StateDir; negative if unknown
+	Records  Records
+}
+
+// Records says where jobs are recorded, and what keeps them from being written or read.
+type Records struct {
+	Off     bool   // a setting turns records off
+	Dir     string // empty: unknown
+	Failure error  // why the last record was not written; nil: it was
+	Unread  error  // why records of an earlier server could not be read; nil: all could
 }
 
 // A Checkpoint is a session's variables as a job left them.
@@ -108,6 +117,7 @@ func (s Server) Reply() *report.Reply {
 		r.Line("Processes", fmt.Sprintf("%s of jobs and sessions, %s; the server itself %s", view.Count(s.Processes), size(s.Memory), size(s.Self)))
 	}
 	s.disk(r)
+	s.records(r)
 	r.Processes("Orphans", s.Orphans, "; their job is unknown")
 	return r
 }
@@ -178,6 +188,23 @@ func (s Server) disk(r *report.Reply) {
 	}
 	if s.Jobs.Lossy > 0 {
 		r.Line("Disk losses", view.CountOf(s.Jobs.Lossy, "job")+" lost output to a failing disk")
+	}
+}
+
+// records writes the lines about the records of jobs.
+func (s Server) records(r *report.Reply) {
+	if s.Records.Off {
+		r.Line("Records", "off (REPL_HISTORY=0): when the server ends, its jobs can't be read any more")
+	}
+	if s.Records.Dir == "" {
+		return
+	}
+	r.Line("Records", "of jobs, for later servers in this workspace: "+s.Records.Dir)
+	if err := s.Records.Failure; err != nil {
+		r.Line("Not recorded", err.Error()+"; jobs continue, and are recorded again when that is fixed")
+	}
+	if err := s.Records.Unread; err != nil {
+		r.Line("Not read", err.Error())
 	}
 }
 

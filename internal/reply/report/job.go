@@ -96,6 +96,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	head.b.Grow(usualHead)
 	in := newInputContext(j, record, live, w)
 	rp.describe(head, record, live, in)
+	head.past(j, record)
 	rp.progressLine(head, record, j.Log())
 	if w.Look && live.Looker != nil && record.Status == jobs.Running {
 		var at string
@@ -426,12 +427,24 @@ func (rp *Reporter) elapsed(record jobs.Record) string {
 	return Duration(end.Sub(record.Started))
 }
 
+// past writes the line about a job of an earlier server.
+func (r *Reply) past(j *jobs.Job, record jobs.Record) {
+	switch {
+	case !j.Past():
+	case record.Kind == jobs.Python:
+		r.Line("Past", "an earlier server ran it; its session "+record.Session+" ended with that")
+	default:
+		r.Line("Past", "an earlier server ran it")
+	}
+}
+
 // Summary adds a block of header lines about a job, without its output.
 func (rp *Reporter) Summary(r *Reply, j *jobs.Job, record jobs.Record) {
 	r.blank()
 	live := j.Live()
 	in := inputContext{line: cursorLine(j, record), hold: hold(live)}
 	rp.describe(r, record, live, in)
+	r.past(j, record)
 	rp.progressLine(r, record, j.Log())
 	r.cursor(j.Log().Stat().End)
 	rp.writeNext(r, record, in)
