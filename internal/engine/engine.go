@@ -68,7 +68,9 @@ type Engine struct {
 	jobs    *jobs.Registry
 	records *history.Store  // nil: the engine records nothing
 	scratch history.Scratch // for the files of an engine that can't or must not record
-	kept    pyrepl.Checkpoints
+
+	settling sync.Once // see TakeKilled
+	kept     pyrepl.Checkpoints
 
 	// deactivates reports whether an active environment of Python that a client's variables name is
 	// the server's. A tenant with its own workspace must not install into the server's environment.

@@ -162,6 +162,9 @@ func (s *Store) setUnread(err error) {
 	s.unread = err
 }
 
+// openFlags open what may be no file: a link is refused, and a pipe is not waited for.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
 var errLives = errors.New("the engine of the run lives")
 
 // A reader reads the jobs of a run, the one that began last first.
@@ -227,7 +230,7 @@ func openRun(dir string) (*reader, error) {
 // openJournal opens the journal of a run that has ended.
 func openJournal(path string) (*os.File, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +270,7 @@ func checkEnded(file *os.File, path string) error {
 
 // readSmall reads a file of a few lines. It does not wait for what is no file.
 func readSmall(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,9 @@ type Backend interface {
 	Delete(name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
 	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
 	Losses() []*engine.Loss
+	// TakeKilled says what servers in the workspace took along when they were killed, a line for each, if
+	// no call has returned it before.
+	TakeKilled() []string
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns an install of packages for a session, and reports whether it had to make the

@@ -120,6 +120,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	a.ExpandHome(c.scope.Home)
 	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
 	ticket.OnCancel(current.notices.Cancel)
+	killed := c.Backend.TakeKilled()                   // before the call, so that its reply shows what that has ended
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
 	reply, err := t.call(current, ctx)
@@ -133,6 +134,9 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 			made += ", " + current.chosen
 		}
 		reply.Insert("Session", made)
+	}
+	for _, line := range killed {
+		reply.Insert("Lost", line)
 	}
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
 		if current.notices.Lost(loss.Session + " " + loss.Job) {

@@ -110,6 +110,9 @@ func (w *world) Status(sc engine.Scope) overview.Server {
 	return s
 }
 
+// TakeKilled implements Backend.
+func (w *world) TakeKilled() []string { return nil }
+
 // Losses implements Backend.
 func (w *world) Losses() []*engine.Loss {
 	w.mu.Lock()

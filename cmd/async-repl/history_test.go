@@ -1,0 +1,210 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/test/must"
+)
+
+// next starts another server in the workspace and with the state directory of s, which has ended.
+func (s *started) next(state string, env ...string) *started {
+	s.t.Helper()
+	again := prepare(s.t, append([]string{"REPL_PYTHON=" + realPython(), "REPL_STATE_DIR=" + state}, env...)...)
+	again.dir, again.cmd.Dir = s.dir, s.dir
+	again.open()
+	return again
+}
+
+// kill kills the server, and waits until it and its guard have ended.
+func (s *started) kill() {
+	s.t.Helper()
+	s.cmd.Process.Kill()
+	s.cmd.Wait() // an error: it was killed
+}
+
+// What ran before the last start of a server can be read through every tool that reads.
+func TestPastJobs(t *testing.T) {
+	overStdio(t, "the end of a server is the same")
+	state := filepath.Join(t.TempDir(), "state")
+	first := startServer(t, "REPL_STATE_DIR="+state)
+	quick := first.do("execute_command_async", "command", "echo quick; echo second line").Header("Job ID")
+	long := first.do("execute_command_async", "command", "seq 1 5000", "wait_seconds", 30).Header("Job ID")
+	python := first.do("execute_python", "code", "x = 41\nprint('made x')\nx + 1").Header("Job ID")
+	failed := first.do("execute_python", "code", "1 / 0").Header("Job ID")
+	ended := first.do("execute_command_async", "command", "echo begun; sleep 100", "wait_seconds", 0.2).Header("Job ID")
+	first.stop()
+	first.exit()
+
+	s := first.next(state)
+	list := string(s.do("list_jobs"))
+	for _, want := range []string{"Jobs: 5, newest first", quick, long, python, failed, ended, "ZeroDivisionError", "shutdown"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list has no %q:\n%s", want, list)
+		}
+	}
+	r := s.do("check_job_status", "job_id", quick[:20])
+	if got := r.Section("STDOUT"); r.Header("Status") != "completed" && r.Header("Status") != "completed (exit 0)" || got != "quick\nsecond line\n" || r.Header("Past") == "" {
+		t.Errorf("the quick job:\n%s", r)
+	}
+	r = s.do("check_python_status", "job_id", python)
+	if got := r.Section("RESULT"); !strings.HasPrefix(r.Header("Status"), "completed") || strings.TrimSpace(got) != "42" || !strings.Contains(r.Header("Past"), "session default") {
+		t.Errorf("the Python job:\n%s", r)
+	}
+	if r = s.do("check_job_status", "job_id", long, "cursor", 100, "max_chars", 600); !strings.Contains(string(r), "\n50\n") {
+		t.Errorf("the output from a cursor:\n%s", r)
+	}
+	if r = s.do("search_job_output", "job_id", long, "pattern", "^4321$"); !strings.Contains(string(r), "4321") {
+		t.Errorf("the search:\n%s", r)
+	}
+	if r = s.do("wait_for_jobs", "job_ids", []string{long, failed}); !strings.Contains(string(r), "ZeroDivisionError") {
+		t.Errorf("the wait:\n%s", r)
+	}
+	if got := s.refused("send_command_input", "job_id", ended, "text", "x"); !strings.Contains(got, "has ended: cancelled") {
+		t.Errorf("input: %s", got)
+	}
+	if got := s.refused("send_python_input", "job_id", failed, "text", "x"); !strings.Contains(got, "has ended: failed (ZeroDivisionError") {
+		t.Errorf("input: %s", got)
+	}
+	if r = s.do("cancel_job", "job_id", ended); !strings.Contains(r.Header("Status"), "cancelled") || !strings.Contains(string(r), "had ended before") {
+		t.Errorf("cancel:\n%s", r)
+	}
+	if got := s.refused("execute_python", "code", "x", "from_job", python); !strings.Contains(got, "its session default ended") {
+		t.Errorf("from_job: %s", got)
+	}
+	if r = s.do("server_status"); !strings.Contains(r.Header("Records"), state) {
+		t.Errorf("status:\n%s", r)
+	}
+	if got := s.refused("check_job_status", "job_id", "01K00000000000000000000000"); !strings.Contains(got, "Nearest:") {
+		t.Errorf("an unknown id: %s", got)
+	}
+}
+
+// A server that is killed takes its jobs and variables along, and the next one says so. What a reply has
+// shown of them is not lost.
+func TestKilledServerIsAccountedFor(t *testing.T) {
+	overStdio(t, "a server over HTTP is killed in the same way")
+	state := filepath.Join(t.TempDir(), "state")
+	first := startServer(t, "REPL_STATE_DIR="+state)
+	first.do("execute_python", "code", "rows = [1]\ntotal = 2")
+	shown := first.do("execute_command_async", "command", "echo shown; sleep 1000", "wait_seconds", 0)
+	id := shown.Header("Job ID")
+	first.prints(id, "shown")
+	busy := first.do("execute_python", "code", "import time\nprint('busy', flush=True)\ntime.sleep(1000)", "wait_seconds", 0).Header("Job ID")
+	first.prints(busy, "busy")
+	first.kill()
+
+	s := first.next(state)
+	r := s.do("check_job_status", "job_id", id)
+	lost := r.Header("Lost")
+	for _, want := range []string{"an earlier server was killed", id, busy, "variables of session default: rows, total"} {
+		if !strings.Contains(lost, want) {
+			t.Errorf("no %q in %q", want, lost)
+		}
+	}
+	if r.Header("Status") != "failed (server was killed)" || r.Section("STDOUT") != "shown\n" {
+		t.Errorf("the command:\n%s", r)
+	}
+	r = s.do("check_python_status", "job_id", busy)
+	if r.Header("Status") != "failed (server was killed; variables lost)" || !strings.Contains(string(r), "busy") || r.Header("Lost") != "" {
+		t.Errorf("the Python job:\n%s", r)
+	}
+	s.stop()
+	s.exit()
+	if r := s.next(state).do("list_jobs"); r.Header("Lost") != "" || !strings.Contains(string(r), "server was killed") {
+		t.Errorf("the third server:\n%s", r)
+	}
+}
+
+// If a server is killed together with its guard, the next one ends what they have left, and the receipt
+// says so.
+func TestProcessesOfKilledServerAndGuard(t *testing.T) {
+	overStdio(t, "a server over HTTP is killed in the same way")
+	state := filepath.Join(t.TempDir(), "state")
+	first := startServer(t, "REPL_STATE_DIR="+state)
+	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "wait_seconds", 0)
+	id := started.Header("Job ID")
+	_, rest, _ := strings.Cut(first.prints(id, "pid ").Section("STDOUT"), "pid ")
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(rest)))(t)
+	works := first.do("server_status").Header("Works")
+	_, rest, _ = strings.Cut(works, "guard (pid ")
+	number, _, _ := strings.Cut(rest, ")")
+	guard := must.Get(strconv.Atoi(number))(t)
+	must.Do(t, syscall.Kill(guard, syscall.SIGKILL))
+	first.kill()
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the command has ended with its server: %v", err)
+	}
+	s := first.next(state)
+	r := s.do("check_job_status", "job_id", id)
+	if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
+		t.Error("the command still runs")
+	}
+	if want := "sleep (pid " + strconv.Itoa(pid) + ") outlived its server"; !strings.Contains(string(r), want) {
+		t.Errorf("no %q in\n%s", want, r)
+	}
+}
+
+// zombie reports whether a process has ended and waits for its parent.
+func zombie(pid int) bool {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // an error: it is gone
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return strings.HasPrefix(rest, "Z")
+}
+
+// Without records a server leaves nothing, however it ends.
+func TestNoHistoryLeavesNothing(t *testing.T) {
+	overStdio(t, "the end of a server is the same")
+	for name, end := range map[string]func(*started){
+		"ended": func(s *started) { s.stop(); s.exit() }, "killed": (*started).kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			s := startServer(t, "REPL_STATE_DIR="+state, "REPL_HISTORY=0")
+			r := s.do("execute_command_async", "command", "seq 1 200000", "wait_seconds", 60)
+			if id := r.Header("Job ID"); !strings.Contains(string(s.do("search_job_output", "job_id", id, "pattern", "^123456$")), "123456") {
+				t.Errorf("long output can't be read:\n%s", r)
+			}
+			if got := s.do("server_status").Header("Records"); !strings.HasPrefix(got, "off") {
+				t.Errorf("status: %q", got)
+			}
+			end(s)
+			for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+				left := filesIn(t, state)
+				if len(left) == 0 {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("left: %q", left)
+				}
+			}
+			if r := s.next(state, "REPL_HISTORY=0").do("list_jobs"); string(r) != "No jobs yet." {
+				t.Errorf("the next server lists\n%s", r)
+			}
+		})
+	}
+}
+
+// filesIn returns the files below a directory.
+func filesIn(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return nil // what is removed meanwhile is not left
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
