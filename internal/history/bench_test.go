@@ -53,8 +53,8 @@ func BenchmarkRecord(b *testing.B) {
 	})
 }
 
-// pastRuns makes runs with jobs that have ended, and returns what the next engine has for them.
-func pastRuns(b *testing.B, runs, jobsEach int) Config {
+// makeRuns makes runs with jobs that have ended, and returns what the next engine has for them.
+func makeRuns(b *testing.B, runs, jobsEach int) Config {
 	c := newConfig(b)
 	for run := range runs {
 		e := newEngine(c)
@@ -69,7 +69,7 @@ func pastRuns(b *testing.B, runs, jobsEach int) Config {
 // The aims are 2 ms for the newest 20 jobs, and 150 ms for all.
 func BenchmarkPast(b *testing.B) {
 	for name, shape := range map[string][2]int{"20runs": {20, 50}, "1run": {1, 5000}} {
-		e := newEngine(pastRuns(b, shape[0], shape[1]))
+		e := newEngine(makeRuns(b, shape[0], shape[1]))
 		for _, n := range []int{20, 1000} {
 			b.Run(fmt.Sprintf("%s/newest%d", name, n), func(b *testing.B) {
 				for b.Loop() {

@@ -178,6 +178,7 @@ func variables(python []jobs.Record) (list []Variables) {
 		}
 		if receipt.State == jobs.Lost && receipt.End != jobs.ServerEnded {
 			*v = Variables{Session: record.Session}
+			continue
 		}
 		v.Names = slices.DeleteFunc(v.Names, func(name string) bool { return slices.Contains(receipt.Names.Gone, name) })
 		for _, name := range receipt.Names.New {
