@@ -68,7 +68,7 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Log returns the job's output. If a [Store] keeps the job, the output is on disk before it is read.
 func (j *Job) Log() output.Reader {
-	if _, none := j.shared.store.(noStore); none {
+	if _, none := j.shared.store.(noStore); none || j.past {
 		return j.log
 	}
 	return shownLog{j.log}

@@ -125,6 +125,8 @@ func (j *Job) Errors() *findings.Collector {
 type shownLog struct{ output.Log }
 
 func (l shownLog) Read(cursor int64, limit int) output.Chunk {
-	l.Flush()
+	if st := l.Stat(); st.Final < 0 || st.End > st.Final { // else its store has what is in no file
+		l.Flush()
+	}
 	return l.Log.Read(cursor, limit)
 }

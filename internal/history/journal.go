@@ -141,7 +141,7 @@ func (j *journal) trim() error {
 
 const (
 	maxJournal = 256 << 20 // bytes; a larger file is not read
-	maxLine    = 4 << 20 // bytes; a longer line is skipped
+	maxLine    = 4 << 20   // bytes; a longer line is skipped
 	blockSize  = 64 << 10
 )
 

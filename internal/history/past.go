@@ -346,7 +346,13 @@ func (e entry) past() (jobs.Past, error) {
 		receipt.Notes = append(receipt.Notes, p.String()+", which it had left running, ended with its server")
 	}
 	receipt.Left, receipt.Unclaimed = nil, nil
-	return jobs.Past{Saved: saved, Log: output.OpenPast(filepath.Join(e.run.dir, e.id), saved.Record.Output, saved.Short)}, nil
+	dir := filepath.Join(e.run.dir, e.id)
+	if saved.Short != nil {
+		if _, err := os.Lstat(filepath.Join(dir, "output.log")); err == nil {
+			saved.Short = nil // late output was shown: the files have that, too
+		}
+	}
+	return jobs.Past{Saved: saved, Log: output.OpenPast(dir, saved.Record.Output, saved.Short)}, nil
 }
 
 // saved returns the last state of the job. If its end was not recorded, its server has ended it. The
