@@ -131,7 +131,7 @@ func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
 	state := filepath.Join(t.TempDir(), "state")
 	first := startServer(t, "REPL_STATE_DIR="+state)
-	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "wait_seconds", 0)
+	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "tty", false, "wait_seconds", 0)
 	id := started.Header("Job ID")
 	_, rest, _ := strings.Cut(first.prints(id, "pid ").Section("STDOUT"), "pid ")
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(rest)))(t)

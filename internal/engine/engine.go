@@ -120,7 +120,7 @@ func New(c Config) (*Engine, error) {
 	if !c.NoHistory {
 		e.records = history.Open(history.Config{
 			State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version, Started: e.started,
-			Mark: owner.Mark, MaxBytes: c.MaxState / pastShare, Log: c.Log,
+			Mark: owner.Mark, Kill: killMarked, MaxBytes: c.MaxState / pastShare, Log: c.Log,
 		})
 		logs.Others, logs.MakeRoom, all.Store = e.records.Taken, e.records.MakeRoom, e.records
 	}

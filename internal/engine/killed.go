@@ -24,7 +24,7 @@ func (e *Engine) TakeKilled() (lines []string) {
 		if e.records == nil {
 			return
 		}
-		for _, k := range e.records.Settle(killMarked) {
+		for _, k := range e.records.Settle() {
 			lines = append(lines, killedText(k))
 		}
 	})

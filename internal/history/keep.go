@@ -162,7 +162,7 @@ func (r *reader) restoreTime() error {
 }
 
 // sweepOld removes the runs of a workspace that ended too long ago, what a crash has left of others,
-// and the directory of the workspace if it is empty.
+// and the directory of the workspace if it is empty. It ends what engines have left that were killed.
 func (s *Store) sweepOld(dir string) (err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -182,7 +182,15 @@ func (s *Store) sweepOld(dir string) (err error) {
 	for _, name := range runNames(dir) {
 		path := filepath.Join(dir, name)
 		st, statErr := os.Lstat(filepath.Join(path, journalName))
-		if statErr != nil || time.Since(st.ModTime()) < s.config.MaxAge {
+		if statErr != nil {
+			continue
+		}
+		if time.Since(st.ModTime()) < s.config.MaxAge {
+			if !isSettled(path) {
+				if _, settleErr := s.settle(path, false); settleErr != nil && settleErr != errLives {
+					err = errors.Join(err, settleErr)
+				}
+			}
 			continue
 		}
 		file, openErr := openJournal(filepath.Join(path, journalName))

@@ -38,10 +38,10 @@ type EndedProcess struct {
 // it, so a run that is further back has been settled.
 const settledMost = 32
 
-// Settle accounts for the runs of the workspace whose engines were killed: kill ends the processes that
-// carry the mark of a run, and the receipts of their jobs name them. It returns these runs, each to one
-// engine only, the newest first.
-func (s *Store) Settle(kill func(mark string) ([]EndedProcess, error)) (runs []Killed) {
+// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes that
+// they have left, and the receipts of their jobs name them. It returns these runs, each to one engine
+// only, the newest first.
+func (s *Store) Settle() (runs []Killed) {
 	s.mu.Lock()
 	dir, own := s.workspaceDir(), ""
 	if s.run != nil {
@@ -60,7 +60,7 @@ func (s *Store) Settle(kill func(mark string) ([]EndedProcess, error)) (runs []K
 			if isSettled(filepath.Join(dir, name)) { // another engine was faster
 				return nil
 			}
-			k, err := settle(filepath.Join(dir, name), kill)
+			k, err := s.settle(filepath.Join(dir, name), true)
 			if len(k.Jobs)+len(k.Variables) > 0 {
 				runs = append(runs, k)
 			}
@@ -92,14 +92,18 @@ func isSettled(run string) bool {
 	return strings.Contains(string(last), "\n"+lineStart(closed, filepath.Base(run)))
 }
 
-// settle accounts for one run.
-func settle(dir string, kill func(mark string) ([]EndedProcess, error)) (Killed, error) {
+// settle accounts for one run. If it is not for good, it only ends and removes what the engine has left.
+// The caller holds the lock on the directory of the workspace.
+func (s *Store) settle(dir string, forGood bool) (Killed, error) {
 	r, err := openRun(dir)
 	if err != nil {
 		return Killed{}, err
 	}
 	defer r.file.Close()
-	ended, err := kill(r.Mark)
+	var ended []EndedProcess
+	if s.config.Kill != nil {
+		ended, err = s.config.Kill(r.Mark)
+	}
 	k := Killed{Run: r.Run}
 	var amended []jobs.Saved
 	var python []jobs.Record // the newest first
@@ -128,12 +132,15 @@ func settle(dir string, kill func(mark string) ([]EndedProcess, error)) (Killed,
 	if !r.closing {
 		k.Variables = variables(python)
 	}
-	return k, errors.Join(err, r.close(amended))
+	return k, errors.Join(err, r.amend(amended, forGood), r.removePrograms())
 }
 
-// close appends the amendments of a run whose engine was killed, and the line that says that it is
-// settled. The caller holds the lock on the directory of the workspace.
-func (r *reader) close(amended []jobs.Saved) error {
+// amend appends the amendments of a run whose engine was killed and, for good, the line that says that
+// it is settled.
+func (r *reader) amend(amended []jobs.Saved, forGood bool) error {
+	if !forGood && len(amended) == 0 {
+		return nil
+	}
 	file, err := os.OpenFile(filepath.Join(r.dir, journalName), os.O_WRONLY|openFlags, 0)
 	if err != nil {
 		return err
@@ -154,16 +161,23 @@ func (r *reader) close(amended []jobs.Saved) error {
 			return err
 		}
 	}
-	if err := j.append(fmt.Appendf(nil, "%s}\n", lineStart(closed, filepath.Base(r.dir)))); err != nil {
-		return err
+	if forGood {
+		if err := j.append(fmt.Appendf(nil, "%s}\n", lineStart(closed, filepath.Base(r.dir)))); err != nil {
+			return err
+		}
 	}
+	return errors.Join(j.trim(), r.restoreTime())
+}
+
+// removePrograms removes the directory of the programs of the run's jobs.
+func (r *reader) removePrograms() error {
 	all, err := os.ReadDir(r.dir)
 	for _, each := range all {
-		if each.IsDir() && len(each.Name()) != idLength { // the programs of its jobs
+		if each.IsDir() && len(each.Name()) != idLength { // the others are of jobs
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
 		}
 	}
-	return errors.Join(err, j.trim(), r.restoreTime())
+	return err
 }
 
 // variables returns the variables that sessions had, by the receipts of their jobs, the newest first.

@@ -24,6 +24,8 @@ type Config struct {
 	Version   string // the program's version
 	Started   time.Time
 	Mark      func() string // NAME=value in the environments of all processes of the run; nil: unknown
+	// Kill ends the processes that carry the mark of a run whose engine was killed. Nil: they are left.
+	Kill func(mark string) ([]EndedProcess, error)
 
 	Keep     int           // the most past jobs of a workspace; 0: 1,000
 	MaxAge   time.Duration // past jobs are forgotten after this time; 0: 7 days
