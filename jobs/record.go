@@ -80,7 +80,16 @@ func (r *Record) Asks() bool { return r.Status == WaitingInput && r.Cancelling =
 // MarshalJSON writes the record with its unknown fields.
 func (r Record) MarshalJSON() ([]byte, error) {
 	type plain Record // has no methods
-	return marshalWith(plain(r), r.Unknown)
+	if len(r.Receipt.Unknown) > 0 {
+		return marshalWith(plain(r), r.Unknown)
+	}
+	// Each job is written twice, and the JSON of a method is read again by its caller. The outer of
+	// two fields with one name counts.
+	type plainReceipt Receipt
+	return marshalWith(struct {
+		plain
+		Receipt plainReceipt `json:"receipt,omitzero"`
+	}{plain(r), plainReceipt(r.Receipt)}, r.Unknown)
 }
 
 // UnmarshalJSON reads a record, of a newer version, too.

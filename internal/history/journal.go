@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unicode/utf8"
 
 	"asyncrepl/internal/output"
@@ -25,11 +26,15 @@ const (
 	closed  = "closed"  // all jobs of the run have an end, or a later run has accounted for them
 )
 
-// A line is one line of a journal.
+// A line is one line of a journal. It begins with lineStart.
 type line struct {
-	Event    string         `json:"event"`
-	ID       string         `json:"id"` // the job's, or the run's
-	Record   *jobs.Record   `json:"record,omitempty"`
+	ID     string       `json:"id"` // the job's, or the run's
+	Record *jobs.Record `json:"record"`
+	besides
+}
+
+// What a line has besides the record of its job.
+type besides struct {
 	Displays []jobs.Display `json:"displays,omitempty"`
 	Numbered int            `json:"numbered,omitempty"`
 	Output   []span         `json:"output,omitempty"`
@@ -64,7 +69,7 @@ func split(b []byte) (event, id string, ok bool) {
 
 // encode returns a line with its newline.
 func encode(event string, saved jobs.Saved) ([]byte, error) {
-	l := line{Event: event, ID: saved.Record.ID, Record: &saved.Record, Displays: saved.Displays, Numbered: saved.Numbered}
+	l := besides{Displays: saved.Displays, Numbered: saved.Numbered}
 	for _, s := range saved.Short {
 		each := span{Stream: s.Stream, Name: s.Stream.String(), Text: string(s.Data)}
 		if !utf8.Valid(s.Data) {
@@ -72,8 +77,18 @@ func encode(event string, saved jobs.Saved) ([]byte, error) {
 		}
 		l.Output = append(l.Output, each)
 	}
-	b, err := json.Marshal(l)
-	return append(b, '\n'), err
+	record, err := saved.Record.MarshalJSON() // without the check of what it returns
+	if err != nil {
+		return nil, err
+	}
+	rest, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	if rest[0] = ','; len(rest) == len("{}") {
+		rest = rest[1:]
+	}
+	return slices.Concat([]byte(lineStart(event, saved.Record.ID)+`,"record":`), record, rest, []byte("\n")), nil
 }
 
 // errVersion means that another version of the program has written a line.
