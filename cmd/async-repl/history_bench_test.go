@@ -67,12 +67,12 @@ func BenchmarkStartWithPastJobs(b *testing.B) {
 	s := prepare(b, "REPL_PYTHON="+realPython(), "REPL_STATE_DIR="+state)
 	s.dir, s.cmd.Dir = workspace, workspace
 	s.open()
-	for _, limit := range []int{20, 1000} {
-		b.Run(fmt.Sprintf("list%d", limit), func(b *testing.B) {
+	for name, args := range map[string][]any{"newest20": {"limit", 20}, "all": {"status", "cancelled"}} {
+		b.Run(name, func(b *testing.B) {
 			compare(b,
 				func() time.Duration {
 					begin := time.Now()
-					s.do("list_jobs", "limit", limit)
+					s.do("list_jobs", args...)
 					return time.Since(begin)
 				},
 				func() time.Duration {

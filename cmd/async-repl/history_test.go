@@ -161,6 +161,36 @@ func zombie(pid int) bool {
 	return strings.HasPrefix(rest, "Z")
 }
 
+// Neither environments nor what is typed are recorded, if nothing prints them.
+func TestNothingTypedIsRecorded(t *testing.T) {
+	overStdio(t, "records are the same")
+	state := filepath.Join(t.TempDir(), "state")
+	s := startServer(t, "REPL_STATE_DIR="+state, "OF_THE_SERVER=server-4711")
+	r := s.do("execute_command_async", "command", "echo recorded; read -s x; echo read; sleep 1000", "env", map[string]string{"GIVEN": "given-4711"}, "wait_seconds", 0)
+	id := r.Header("Job ID")
+	s.prints(id, "recorded")
+	for s.do("check_job_status", "job_id", id, "wait_seconds", 1).Header("Waiting") == "" {
+	}
+	s.do("send_command_input", "job_id", id, "text", "typed-4711\n")
+	s.prints(id, "read")
+	py := s.do("execute_python", "code", "import getpass; x = input('name? '); y = getpass.getpass()", "wait_seconds", 30).Header("Job ID")
+	s.do("send_python_input", "text", "typed-4711")
+	s.do("send_python_input", "text", "typed-4711")
+	s.end(py)
+	s.kill()
+	recorded := false
+	for _, path := range filesIn(t, state) {
+		text := string(must.Get(os.ReadFile(path))(t))
+		if strings.Contains(text, "4711") {
+			t.Errorf("%s has\n%s", path, text)
+		}
+		recorded = recorded || strings.Contains(text, "echo recorded")
+	}
+	if !recorded {
+		t.Error("nothing was recorded")
+	}
+}
+
 // Without records a server leaves nothing, however it ends.
 func TestNoHistoryLeavesNothing(t *testing.T) {
 	overStdio(t, "the end of a server is the same")

@@ -39,6 +39,9 @@ type Config struct {
 	StateDir string
 	// NoHistory keeps the engine from recording its jobs: what it writes to StateDir ends with it.
 	NoHistory bool
+	// OnlyReads is for a command that shows what past servers have recorded: it leaves it to the next
+	// server to account for those that were killed.
+	OnlyReads bool
 	Tenant    string // the tenant, in the records; empty: there is only one
 
 	MaxJobs     int // limits the jobs that run at once; others are queued

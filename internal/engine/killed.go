@@ -21,7 +21,7 @@ const killedLimit = time.Second
 // their guards were killed, too.
 func (e *Engine) TakeKilled() (lines []string) {
 	e.settling.Do(func() {
-		if e.records == nil {
+		if e.records == nil || e.config.OnlyReads {
 			return
 		}
 		for _, k := range e.records.Settle() {

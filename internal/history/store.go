@@ -124,6 +124,9 @@ func (s *Store) after(event string, saved jobs.Saved) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed && s.run == nil {
+		return nil // the run has ended, and what its jobs had left running with it
+	}
 	if err := s.ready(); err != nil {
 		return err
 	}
