@@ -4,6 +4,7 @@
 package overview
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -163,10 +164,7 @@ func jobCount(c jobs.Count) string {
 // disk writes the lines about output on disk.
 func (s Server) disk(r *report.Reply) {
 	u := s.Disk
-	dir := s.StateDir
-	if u.Dir != "" {
-		dir = u.Dir
-	}
+	dir := cmp.Or(s.StateDir, u.Dir)
 	if dir == "" {
 		return
 	}
