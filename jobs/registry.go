@@ -47,6 +47,7 @@ type Registry struct {
 	jobs      map[string]*Job
 	order     []*Job // the jobs in the order of their starts
 	retention retention
+	past      []*Job // the jobs of earlier registries that were asked for last, oldest first
 	since     uint64 // no id of this server has an earlier time; in milliseconds, as in a ULID
 
 	ended           map[Status]int64 // the number of jobs that have ended, by status
@@ -186,12 +187,44 @@ func (r *Registry) Get(id string) (*Job, error) {
 	if j := r.Lookup(canonical(id)); j != nil {
 		return j, nil
 	}
+	if j := r.lookupPast(canonical(id)); j != nil {
+		return j, nil
+	}
 	if len(canonical(id)) == ulid.EncodedSize {
 		for p := range r.shared.store.Past(canonical(id)) {
-			return r.shared.pastJob(p), nil
+			return r.addPast(p), nil
 		}
 	}
 	return nil, r.notFound(id)
+}
+
+// pastKept is how many jobs of earlier registries are remembered: a client that reads an output in
+// parts does not have it looked for again with each.
+const pastKept = 20
+
+// lookupPast returns a remembered job of an earlier registry, or nil.
+func (r *Registry) lookupPast(id string) *Job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.IndexFunc(r.past, func(j *Job) bool { return j.ID() == id }); i >= 0 {
+		return r.past[i]
+	}
+	return nil
+}
+
+// addPast remembers a job of an earlier registry, and returns it.
+func (r *Registry) addPast(p Past) *Job {
+	if j := r.lookupPast(p.Record.ID); j != nil {
+		return j
+	}
+	j := r.shared.pastJob(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = append(r.past, j)
+	if len(r.past) > pastKept {
+		r.past = slices.Delete(r.past, 0, 1)
+	}
+	return j
 }
 
 // Lookup returns the job of this registry with that id, or nil if it is forgotten.
@@ -260,7 +293,7 @@ func (r *Registry) Find(id string) (*Job, error) {
 	}
 	r.mu.Unlock()
 	for p := range r.shared.store.Past(prefix) {
-		all = append(all, r.shared.pastJob(p))
+		all = append(all, r.addPast(p))
 	}
 	switch len(all) {
 	case 0:
