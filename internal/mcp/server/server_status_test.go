@@ -40,7 +40,7 @@ func TestServerStatus(t *testing.T) {
 	want := version + ", up T\nWorkspace: " + w.workspace + "\nWorks: one thing; another\nDoes not work: no such luck\nDoes not work: nor this\n" +
 		"Python: /x/bin/python (3.11)\nSearched: /bin (PATH)\nJobs: 1 of at most 1,000 at once: 1 waiting_input; ended: 1 completed, 1 failed\nSessions: 3 of at most 50\n" +
 		"Session: a, busy with job " + asks + ", 2 queued, pid 7, 3.0 MiB\nSession: b, idle, pid 8\nSession: c, no Python runs\n" +
-		"Processes: 1,234 of jobs and sessions, 2.5 GiB; the server itself 21.3 MiB\nDisk: 0 B of output in /state, 812 B free\n" +
+		"Processes: 1,234 of jobs and sessions, 2.5 GiB; the server itself 21.3 MiB\nDisk: 8.0 KiB of output in /state, 812 B free\n" +
 		"Orphans: sleep (pid 33); their job is unknown\n"
 	if d := cmp.Diff(want, times.ReplaceAllString(c.call("server_status", nil), "T")); d != "" {
 		t.Error(d)

@@ -16,7 +16,7 @@ func TestFailingDiskIsReported(t *testing.T) {
 		Disk: output.Usage{Dir: "/used", Bytes: 3 << 30, Limit: 10 << 30, Failure: errors.New("no space left")},
 		Jobs: jobs.Count{Lossy: 2}, StateDir: "/state", Free: -1,
 	}.disk(&r)
-	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /used\n" +
+	const want = "Disk: 3.0 GiB of at most 10.0 GiB of output in /state\n" +
 		"Not written to disk: no space left; jobs continue, and of long output the beginning and the end are kept\nDisk losses: 2 jobs lost output to a failing disk\n"
 	if r.String() != want {
 		t.Errorf("got %q, want %q", r.String(), want)
