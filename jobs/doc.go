@@ -20,7 +20,8 @@
 //   - The truth wins: a job that finished although it was asked to stop has completed.
 //
 // A [Record] describes a job in plain data, which a [Store] keeps and which reads back from its
-// JSON. [Live] has the questions that only a running job can answer.
+// JSON. The registry shows what earlier registries have left in the store as jobs that have ended,
+// see [Job.Past]. [Live] has the questions that only a running job can answer.
 //
 // Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
 // ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],

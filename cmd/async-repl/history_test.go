@@ -47,7 +47,7 @@ func TestPastJobs(t *testing.T) {
 
 	s := first.next(state)
 	list := string(s.do("list_jobs"))
-	for _, want := range []string{"Jobs: 5, newest first", quick, long, python, failed, ended, "ZeroDivisionError", "shutdown"} {
+	for _, want := range []string{"Jobs: 5, newest first", quick, long, python, failed, ended, "ZeroDivisionError", "shutdown", "completed, shell, past, "} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list has no %q:\n%s", want, list)
 		}

@@ -344,3 +344,41 @@ func TestModes(t *testing.T) {
 		t.Errorf("%d files", seen)
 	}
 }
+
+// Displays, and late output that a reply has shown, are read, too.
+func TestWhatIsBesideTheOutput(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	var port *jobs.Port
+	picture := bytes.Repeat([]byte("png"), 100_000)
+	j := first.do(t, "a", runFunc(func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+		port = p
+		p.Begin()
+		p.Write(output.Stdout, []byte("first\n"))
+		shown := jobs.Display{Title: "figure 1", Picture: true, Forms: []jobs.Form{{MIME: "image/png"}}}
+		p.Display(shown, [][]byte{picture}, func(int) string { return "[figure 1]" })
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited}}
+	}))
+	port.Write(output.Stdout, []byte("late\n"))
+	port.Display(jobs.Display{Title: "late figure", Forms: []jobs.Form{{MIME: "text/plain"}}}, [][]byte{[]byte("data")}, nil)
+	want := text(j) // a reply shows it
+	first.kill(t)
+	second := newEngine(c)
+	defer second.end()
+	past := must.Get(second.Get(j.ID()))(t)
+	if got := text(past); got != want || want != "first\n[figure 1]\nlate\n" {
+		t.Errorf("the output is %q, was %q", got, want)
+	}
+	if st := past.Record().Output; st.End-st.Final != int64(len("late\n")) {
+		t.Errorf("late are %d bytes", st.End-st.Final)
+	}
+	shown := past.Displays()
+	if len(shown) != 2 || shown[0].Title != "figure 1" || past.Numbered() != 2 || shown[0].Line != j.Displays()[0].Line {
+		t.Fatalf("shown are %+v", shown)
+	}
+	for i, want := range [][]byte{picture, []byte("data")} {
+		if got := must.Get(past.Data(shown[i].Forms[0]))(t); !bytes.Equal(got, want) {
+			t.Errorf("display %d has %d bytes, want %d", i, len(got), len(want))
+		}
+	}
+}

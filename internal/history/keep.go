@@ -148,7 +148,7 @@ func forgetAll(r *reader, kept map[string]bool) error {
 	if gone == 0 || gone*2 < lines {
 		return err
 	}
-	file, _, rewriteErr := rewrite(r.file, r.dir, keep)
+	file, _, rewriteErr := rewrite(r.file, r.dir, false, keep)
 	if rewriteErr != nil {
 		return errors.Join(err, rewriteErr)
 	}

@@ -178,7 +178,7 @@ func (r *run) forget(id string) error {
 	if r.gone < rewriteAt || r.gone*2 < r.all {
 		return nil
 	}
-	file, size, err := rewrite(r.journal.file, r.dir, func(id string) bool { return r.lines[id] > 0 || id == r.id })
+	file, size, err := rewrite(r.journal.file, r.dir, true, func(id string) bool { return r.lines[id] > 0 || id == r.id })
 	if err != nil {
 		r.gone = 0 // the next try is as far away
 		return fmt.Errorf("rewriting the journal: %w", err)
@@ -190,8 +190,9 @@ func (r *run) forget(id string) error {
 }
 
 // rewrite replaces a journal by one that has only its lines about some jobs. It returns the new
-// journal, which is locked before it has its name, and its size.
-func rewrite(old *os.File, dir string, keep func(id string) bool) (_ *os.File, size int64, err error) {
+// journal and its size. The journal of an engine that lives is locked before it has its name, and that
+// of a past run is not.
+func rewrite(old *os.File, dir string, lives bool, keep func(id string) bool) (_ *os.File, size int64, err error) {
 	path := filepath.Join(dir, journalName)
 	os.Remove(path + ".new") // a crash can have left it
 	file, err := newJournal(path + ".new")
@@ -224,6 +225,11 @@ func rewrite(old *os.File, dir string, keep func(id string) bool) (_ *os.File, s
 	}
 	if size, err = file.Seek(0, io.SeekEnd); err != nil {
 		return nil, 0, err
+	}
+	if !lives {
+		if err := lock(file, unix.LOCK_UN); err != nil {
+			return nil, 0, err
+		}
 	}
 	return file, size, os.Rename(path+".new", path)
 }

@@ -23,6 +23,9 @@ func (rp *Reporter) Line(record jobs.Record) string {
 // brief describes a job in one line without its command.
 func (rp *Reporter) brief(record jobs.Record) string {
 	s := fmt.Sprintf("%s %s, %s", record.ID, StatusText(record), KindText(record))
+	if rp.Jobs != nil && rp.Jobs.Lookup(record.ID) == nil {
+		s += ", past" // an earlier server ran it
+	}
 	if !record.Started.IsZero() {
 		s += ", " + rp.elapsed(record)
 	}
