@@ -112,14 +112,15 @@ func (m *merge) next() (entry, bool) {
 	for len(m.runs) > 0 && (len(m.heads) == 0 || !m.runs[0].changed.Add(coarse).Before(m.newest().head.started())) {
 		r, err := openRun(m.runs[0].dir)
 		m.runs = m.runs[1:]
-		if errors.Is(err, errLives) {
-			continue
-		}
-		if err == nil && r.advance() {
+		switch {
+		case errors.Is(err, errLives):
+		case err != nil:
+			m.store.setUnread(err)
+		case r.advance():
 			m.heads = append(m.heads, r)
-			continue
+		default:
+			m.end(r)
 		}
-		m.store.setUnread(cmpErr(err, r))
 	}
 	if len(m.heads) == 0 {
 		return entry{}, false
@@ -127,19 +128,18 @@ func (m *merge) next() (entry, bool) {
 	r := m.newest()
 	e := r.head
 	if !r.advance() {
-		m.store.setUnread(cmpErr(nil, r))
 		m.heads = slices.DeleteFunc(m.heads, func(other *reader) bool { return other == r })
+		m.end(r)
 	}
 	return e, true
 }
 
-// cmpErr returns the error that ended the reading of a run, which is closed.
-func cmpErr(err error, r *reader) error {
-	if r == nil {
-		return err
-	}
+// end ends the reading of a run.
+func (m *merge) end(r *reader) {
 	r.file.Close()
-	return r.err
+	if r.err != nil {
+		m.store.setUnread(r.err)
+	}
 }
 
 // newest returns the reader with the newest job.
@@ -154,9 +154,6 @@ func (m *merge) close() {
 }
 
 func (s *Store) setUnread(err error) {
-	if err == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unread = err
