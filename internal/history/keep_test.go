@@ -132,6 +132,31 @@ func TestOldestOutputMakesRoom(t *testing.T) {
 	}
 }
 
+// Output of this run takes the room of past runs before it takes any of its own.
+func TestPastOutputMakesRoomForOutput(t *testing.T) {
+	c := newConfig(t)
+	past, ids := makeRun(t, c, "1", "2", "3")
+	s := Open(c)
+	must.Do(t, s.sweep())
+	logs := output.NewStore(output.Config{Disk: 600 << 10, Dir: s.Dir, Others: s.Taken, MakeRoom: s.MakeRoom})
+	e := engine{s, jobs.NewRegistry(jobs.Config{Store: s, Logs: logs})}
+	defer e.end()
+	long := strings.Repeat("x", 250<<10)
+	first, second := e.do(t, "a", prints(long)), e.do(t, "b", prints(long))
+	for _, j := range []*jobs.Job{first, second} {
+		if st := j.Record().Output; st.Dropped > 0 {
+			t.Errorf("%s has lost output: %+v", j.Record().Title, st)
+		}
+	}
+	if exists(filepath.Join(past, ids[0])) || s.Taken() > 100<<10 {
+		t.Errorf("past runs take %d bytes", s.Taken())
+	}
+	e.do(t, "c", prints(long)) // now the first job has to give way, too
+	if st := first.Record().Output; st.Loss.Limit == 0 {
+		t.Errorf("the limit was exceeded: %+v", st)
+	}
+}
+
 // A journal is rewritten when most of it is about forgotten jobs, and its lock holds all the time.
 func TestJournalOfForgottenJobsIsRewritten(t *testing.T) {
 	c := newConfig(t)

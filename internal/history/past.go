@@ -46,6 +46,7 @@ func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
 func (s *Store) entries() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		m := merge{runs: s.pastRuns(), store: s}
+		s.setUnread(nil)
 		defer m.close()
 		for n := 0; n < s.config.Keep; n++ {
 			e, ok := m.next()
