@@ -48,7 +48,6 @@ var goroutines = map[string][]string{
 	"internal/kernel/listening/tree.go":   {"the poller of listening ports"},
 	"internal/terminal/waiting/poller.go": {"the poller of all sleeping watchers"},
 
-	"internal/output/log.go": {"the writer of a job's long output to disk"},
 	"jobs/registry.go":       {"one per job"},
 
 	"pyrepl/exec.go":          {"the stop of a Python job, and its repeated interrupts"},
