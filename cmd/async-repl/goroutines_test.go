@@ -48,7 +48,7 @@ var goroutines = map[string][]string{
 	"internal/kernel/listening/tree.go":   {"the poller of listening ports"},
 	"internal/terminal/waiting/poller.go": {"the poller of all sleeping watchers"},
 
-	"jobs/registry.go":       {"one per job"},
+	"jobs/registry.go": {"one per job"},
 
 	"pyrepl/exec.go":          {"the stop of a Python job, and its repeated interrupts"},
 	"pyrepl/interrupt.go":     {"the stop of a Python job, and its repeated interrupts"},
