@@ -170,7 +170,8 @@ type tail struct {
 // previous returns the line before the one that it returned last, without its newline, or io.EOF.
 func (t *tail) previous() ([]byte, error) {
 	for {
-		if i := bytes.LastIndexByte(t.rest, '\n'); i >= 0 {
+		if bytes.IndexByte(t.rest, '\n') >= 0 { // it is much faster in zeros
+			i := bytes.LastIndexByte(t.rest, '\n')
 			line := t.rest[i+1:]
 			t.rest = t.rest[:i]
 			return line, nil
