@@ -157,7 +157,7 @@ func (j *journal) trim() error {
 const (
 	maxJournal = 256 << 20 // bytes; a larger file is not read
 	maxLine    = 4 << 20   // bytes; a longer line is skipped
-	blockSize  = 64 << 10
+	blockSize  = 16 << 10  // bytes; more than the newest 20 jobs usually have
 )
 
 // A tail reads the lines of a journal from its end on.

@@ -232,7 +232,7 @@ func TestBadInput(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(run, runName), []byte(`{"format":2,"version":"v9"}`), 0o600))
 		}, 0, "", "was written by async-repl v9, in another format"},
 		"much of zeros": {func(t *testing.T, c *Config, run string) {
-			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal/16))
+			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal/4))
 		}, 1, "", ""},
 		"more than that": {func(t *testing.T, c *Config, run string) {
 			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal+1))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -93,6 +94,27 @@ func TestKillsNothingIfTheServerHas(t *testing.T) {
 	case err := <-ended:
 		t.Errorf("the process has ended: %v", err)
 	default:
+	}
+}
+
+// The directories of a server go with it, whether or not it has ended its processes.
+func TestRemovesDirectories(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]string{"killed": "", "ended": Ended()} {
+		dir := filepath.Join(t.TempDir(), "a \"quoted\"\nname")
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "below"), 0o700))
+		r, w := must.Get2(os.Pipe())(t)
+		io.WriteString(w, Mark("GUARD_TEST", "directories")+Remove(dir)+"remove relative\n"+last)
+		w.Close()
+		cmd := exec.Command(must.Get(os.Executable())(t), partGuard)
+		cmd.Stdin = r
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%s: the guard: %v", name, err)
+		}
+		r.Close()
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s: the directory is left", name)
+		}
 	}
 }
 
