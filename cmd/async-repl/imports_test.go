@@ -30,7 +30,7 @@ var floors = [][]string{
 	{"internal/notebook"},
 	{"internal/engine"},
 	{"internal/mcp"},
-	{"internal/demo"},
+	{"internal/client", "internal/demo"},
 	{"cmd"},
 }
 

@@ -1,0 +1,263 @@
+//go:build unix
+
+package sockets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Another user must neither read what goes over a socket nor put one in its place. Therefore the directory
+// of the sockets is ours, has the mode 0700 and is no link, and nobody else can replace it: the directory
+// above it is ours alone, or it is sticky as /tmp is. The directory is opened once and used by its
+// descriptor from then on. That makes long paths possible, too: a socket's address has only 108 bytes.
+
+// Places returns the paths that the directory of the sockets can have, the best one first. runtime is the
+// value of XDG_RUNTIME_DIR, or empty, and temp is the directory for temporary files.
+func Places(runtime, temp string) []string {
+	var places []string
+	if filepath.IsAbs(runtime) {
+		places = append(places, filepath.Join(runtime, "async-repl"))
+	}
+	if filepath.IsAbs(temp) {
+		places = append(places, filepath.Join(temp, fmt.Sprintf("async-repl-%d", os.Getuid())))
+	}
+	return places
+}
+
+// A Dir is the directory of the sockets.
+type Dir struct {
+	path string
+	file *os.File
+}
+
+// OpenFirst opens the first of places that can be used. The error names what each of them lacks.
+func OpenFirst(places []string) (*Dir, error) {
+	var errs []error
+	for _, path := range places {
+		d, err := Open(path)
+		if err == nil {
+			return d, nil
+		}
+		errs = append(errs, err)
+	}
+	if errs == nil {
+		return nil, errors.New("no directory for sockets is known: set XDG_RUNTIME_DIR to an absolute path")
+	}
+	return nil, errors.Join(errs...)
+}
+
+// Open checks the directory of the sockets, makes it if it is missing, and opens it.
+func Open(path string) (*Dir, error) {
+	above, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of the sockets: %w", err)
+	}
+	defer above.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(above.Fd()), &st); err != nil {
+		return nil, fmt.Errorf("checking %s: %w", above.Name(), err)
+	}
+	uid := uint32(os.Getuid())
+	ours := st.Uid == uid && st.Mode&0o022 == 0
+	sticky := st.Mode&unix.S_ISVTX != 0 && (st.Uid == uid || st.Uid == 0)
+	if !ours && !sticky {
+		return nil, fmt.Errorf("%s can be changed by other users, so it can't hold the directory of the sockets: set XDG_RUNTIME_DIR to a directory that is yours alone", above.Name())
+	}
+	name := filepath.Base(path)
+	if err := unix.Mkdirat(int(above.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("making %s: %w", path, err)
+	}
+	fd, err := unix.Openat(int(above.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a file or a link, and should be a directory for sockets: remove it", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	d := &Dir{path: path, file: os.NewFile(uintptr(fd), path)}
+	if err = unix.Fstat(fd, &st); err == nil && (st.Uid != uid || st.Mode&0o777 != 0o700) {
+		err = fmt.Errorf("%s belongs to user %d with mode %o, and should be yours with mode 700: remove it, or change its mode", path, st.Uid, st.Mode&0o777)
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Path returns the path of the directory.
+func (d *Dir) Path() string { return d.path }
+
+// Close closes the directory. Listeners and connections stay open.
+func (d *Dir) Close() error { return d.file.Close() }
+
+// A Name is the name of an engine's socket.
+type Name struct {
+	Identity string
+	PID      int
+}
+
+func (n Name) String() string { return fmt.Sprintf("%s-%d", n.Identity, n.PID) }
+
+func parseName(s string) (Name, bool) {
+	identity, number, _ := strings.Cut(s, "-")
+	pid, err := strconv.Atoi(number)
+	n := Name{identity, pid}
+	return n, err == nil && pid > 0 && len(identity) == identityLen && n.String() == s
+}
+
+// Names returns the names in the directory, those of the engines whose client left last first.
+func (d *Dir) Names() ([]Name, error) {
+	again, err := os.Open(d.at(".")) // the position in the directory is that of a descriptor
+	if err != nil {
+		return nil, err
+	}
+	defer again.Close()
+	entries, err := again.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	var names []Name
+	left := make(map[Name]time.Time)
+	for _, e := range entries {
+		n, ok := parseName(e.Name())
+		if !ok {
+			continue
+		}
+		if info, err := e.Info(); err == nil {
+			names, left[n] = append(names, n), info.ModTime()
+		}
+	}
+	slices.SortFunc(names, func(a, b Name) int {
+		return cmp.Or(left[b].Compare(left[a]), cmp.Compare(b.PID, a.PID))
+	})
+	return names, nil
+}
+
+// Dial connects to an engine and says hello. The error is ErrGone if the engine has ended, and the name is
+// then removed; see [Conn.Answer] for the others. Dial takes at most HelloTime.
+func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, HelloTime)
+	defer cancel()
+	var dialer net.Dialer
+	dialed, err := dialer.DialContext(ctx, "unix", d.at(name.String()))
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		unix.Unlinkat(int(d.file.Fd()), name.String(), 0)
+		return nil, Welcome{}, ErrGone
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Welcome{}, ErrGone
+	case err != nil:
+		return nil, Welcome{}, fmt.Errorf("connecting to the engine of process %d: %w", name.PID, err)
+	}
+	c := NewConn(dialed.(*net.UnixConn))
+	c.SetDeadline(time.Now().Add(HelloTime))
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) }) // owned by Dial; ends at once
+	defer stop()
+	w, err := Welcome{}, ownPeer(c.UnixConn)
+	if err == nil {
+		if err = c.Greet(h); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+			w, err = c.Answer() // an engine that refuses may close before it has read the hello
+		}
+	}
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if other := (*OtherProtocol)(nil); errors.As(err, &other) {
+		other.Name = name
+	}
+	if err != nil {
+		c.Close()
+		return nil, w, err
+	}
+	return c, w, c.SetDeadline(time.Time{})
+}
+
+// A Listener accepts connections at a socket with a name.
+type Listener struct {
+	dir  *Dir
+	name Name
+	l    *net.UnixListener
+}
+
+// unfinished is the suffix of a name at which no process listens yet.
+const unfinished = ".new"
+
+// Listen listens at the name of this process. The file of a socket exists before its process listens, and
+// whoever connects in that instant would take the process for dead. So the socket gets its name by rename.
+func (d *Dir) Listen(identity string) (*Listener, error) {
+	d.removeUnfinished()
+	l := &Listener{dir: d, name: Name{identity, os.Getpid()}}
+	first := l.name.String() + unfinished
+	unix.Unlinkat(int(d.file.Fd()), first, 0) // a process with our number was killed
+	var err error
+	l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: d.at(first), Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listening in %s: %w", d.path, err)
+	}
+	l.l.SetUnlinkOnClose(false)
+	at := int(d.file.Fd())
+	if err := unix.Renameat(at, first, at, l.name.String()); err != nil {
+		l.l.Close()
+		return nil, fmt.Errorf("listening in %s: %w", d.path, err)
+	}
+	return l, nil
+}
+
+// removeUnfinished removes the names of processes that were killed before they listened, which takes them
+// less than a millisecond.
+func (d *Dir) removeUnfinished() {
+	entries, _ := os.ReadDir(d.at("."))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), unfinished) && time.Since(info.ModTime()) > time.Minute {
+			unix.Unlinkat(int(d.file.Fd()), e.Name(), 0)
+		}
+	}
+}
+
+// Name returns the name of the socket.
+func (l *Listener) Name() Name { return l.name }
+
+// Touch notes that the client has left now, see [Dir.Names].
+func (l *Listener) Touch() {
+	now := time.Now()
+	os.Chtimes(l.dir.at(l.name.String()), now, now)
+}
+
+// Accept returns the next connection of a process of our user in our namespaces.
+func (l *Listener) Accept() (*Conn, error) {
+	for {
+		c, err := l.l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if err := ownPeer(c); err != nil {
+			NewConn(c).Refuse(err.Error())
+			c.Close()
+			continue
+		}
+		return NewConn(c), nil
+	}
+}
+
+// Close removes the name, so that no process connects any more, and stops to listen. It can be called
+// several times.
+func (l *Listener) Close() error {
+	if n, err := l.dir.file.SyscallConn(); err == nil {
+		n.Control(func(fd uintptr) { unix.Unlinkat(int(fd), l.name.String(), 0) })
+	}
+	return l.l.Close()
+}

@@ -1,0 +1,22 @@
+package sockets
+
+import (
+	"net"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/serve/listener"
+)
+
+// at returns the path of a name in the directory.
+func (d *Dir) at(name string) string { return filepath.Join(d.path, name) }
+
+// ownPeer returns nil if the other end of a connection is a process of our user.
+func ownPeer(c *net.UnixConn) error { return listener.OwnPeer(c) }
+
+// This system has no namespaces.
+func namespaces(string) ([]string, error) { return nil, nil }
+
+// bootID returns a name for the time since the machine was started.
+func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }

@@ -1,0 +1,68 @@
+package sockets
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
+	"asyncrepl/internal/serve/listener"
+)
+
+// ownPeer returns nil if the other end of a connection is a process of our user in our namespaces.
+func ownPeer(c *net.UnixConn) error {
+	if err := listener.OwnPeer(c); err != nil {
+		return err
+	}
+	var pid int
+	err := descriptor.Use(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			pid = int(cred.Pid)
+		}
+		return err
+	})
+	if err == nil && pid == 0 { // the kernel shows no pid of another namespace
+		err = errors.New("it is in another container")
+	}
+	if err != nil {
+		return fmt.Errorf("finding the process that has connected: %w", err)
+	}
+	if pid == os.Getpid() {
+		return nil
+	}
+	theirs, err := namespaces(strconv.Itoa(pid))
+	if err != nil {
+		return fmt.Errorf("finding the namespaces of process %d: %w", pid, err)
+	}
+	ours, err := namespaces("self")
+	if err == nil && !slices.Equal(ours, theirs) {
+		err = fmt.Errorf("process %d has connected from another container: use the program in the same one", pid)
+	}
+	return err
+}
+
+// namespaces returns the namespaces of a process that decide what its paths, users and addresses mean.
+func namespaces(process string) ([]string, error) {
+	var spaces []string
+	for _, kind := range []string{"user", "mnt", "pid", "net"} {
+		space, err := os.Readlink("/proc/" + process + "/ns/" + kind)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		spaces = append(spaces, space) // empty: the kernel has no namespaces of this kind
+	}
+	return spaces, nil
+}
+
+// bootID returns a name for the time since the machine was started.
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id)), err
+}
