@@ -105,7 +105,7 @@ type Conn struct {
 	in     *bufio.Reader
 	begun  bool       // the first line has been read
 	rights []byte     // a buffer for descriptors that are sent
-	sent   []*os.File // the files that came with the first line
+	sent   *os.File   // the file that came with the first line, or nil
 }
 
 // NewConn returns a Conn over c, on which nothing has been read yet.
@@ -118,13 +118,13 @@ func NewConn(c *net.UnixConn) *Conn {
 // Read reads from the stream after the first line.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// A receiver reads from a connection. It collects the files that are sent with the first line; the kernel
-// closes those that come later.
+// A receiver reads from a connection. It keeps the first file that is sent with the first line, and closes
+// others.
 type receiver struct{ *Conn }
 
 func (r receiver) Read(p []byte) (int, error) {
 	if r.begun {
-		return r.UnixConn.Read(p)
+		return r.UnixConn.Read(p) // the kernel closes the files that are sent
 	}
 	n, used, _, _, err := r.ReadMsgUnix(p, r.rights)
 	if used > 0 {
@@ -133,27 +133,18 @@ func (r receiver) Read(p []byte) (int, error) {
 			fds, _ := unix.ParseUnixRights(&m)
 			for _, fd := range fds {
 				unix.CloseOnExec(fd)
-				r.sent = append(r.sent, os.NewFile(uintptr(fd), "sent by the front"))
+				if f := os.NewFile(uintptr(fd), "sent with the hello"); r.sent == nil {
+					r.sent = f
+				} else {
+					f.Close()
+				}
 			}
 		}
 	}
-	if n == 0 && err == nil {
-		err = io.EOF
+	if errors.Is(err, io.EOF) {
+		err = io.EOF // as Read returns it
 	}
-	return n, err
-}
-
-// takeSent returns the file that came with the first line. If several came, it closes them.
-func (c *Conn) takeSent() *os.File {
-	sent := c.sent
-	c.sent = nil
-	if len(sent) == 1 {
-		return sent[0]
-	}
-	for _, f := range sent {
-		f.Close()
-	}
-	return nil
+	return max(n, 0), err
 }
 
 // line reads a line of at most limit bytes and returns it without its end.
@@ -213,7 +204,7 @@ func (c *Conn) Greet(h Hello) error {
 // people.
 func (c *Conn) Answer() (Welcome, error) {
 	line, err := c.line(maxAnswer)
-	defer c.takeSent().Close() // no engine sends a file
+	c.sent.Close() // no engine sends one
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return Welcome{}, fmt.Errorf("the engine did not answer within %v", HelloTime)
@@ -246,17 +237,16 @@ func (c *Conn) Hear(version string) (Hello, error) {
 	c.SetDeadline(time.Now().Add(HelloTime))
 	var h Hello
 	line, err := c.line(maxHello)
-	file := c.takeSent()
 	if err == nil {
 		err = decode(line, &h)
 	}
 	if err == nil && h.Protocol != Protocol {
 		fmt.Fprintf(c, "protocol %d %s\n", Protocol, version)
-		file.Close()
+		c.sent.Close()
 		return h, fmt.Errorf("the process that connected speaks protocol %d and not %d", h.Protocol, Protocol)
 	}
 	if err != nil {
-		file.Close()
+		c.sent.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("no hello came within %v", HelloTime)
 			c.SetDeadline(time.Now().Add(HelloTime))
@@ -264,7 +254,7 @@ func (c *Conn) Hear(version string) (Hello, error) {
 		c.Refuse(err.Error())
 		return h, err
 	}
-	h.Stderr = file
+	h.Stderr = c.sent
 	return h, nil
 }
 
