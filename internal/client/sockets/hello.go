@@ -103,9 +103,9 @@ func (o *OtherProtocol) Error() string {
 type Conn struct {
 	*net.UnixConn
 	in     *bufio.Reader
-	begun  bool       // the first line has been read
-	rights []byte     // a buffer for descriptors that are sent
-	sent   *os.File   // the file that came with the first line, or nil
+	begun  bool     // the first line has been read
+	rights []byte   // a buffer for descriptors that are sent
+	sent   *os.File // the file that came with the first line, or nil
 }
 
 // NewConn returns a Conn over c, on which nothing has been read yet.

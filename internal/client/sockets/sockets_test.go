@@ -354,7 +354,7 @@ func TestBadHellosAreRefused(t *testing.T) {
 			t.Parallel()
 			own := must.Get(Open(d.Path()))(t)
 			defer own.Close()
-			at, refused := listen(t, own, fmt.Sprintf("%016x", len(name)), welcome)
+			at, refused := listen(t, own, (fmt.Sprintf("%x", name) + identity)[:identityLen], welcome)
 			conn := dial(t, own, at)
 			defer conn.Close()
 			began := time.Now()
@@ -408,7 +408,7 @@ func TestAnswersOfAnEngine(t *testing.T) {
 			t.Parallel()
 			own := must.Get(Open(d.Path()))(t)
 			defer own.Close()
-			at, _ := listen(t, own, fmt.Sprintf("%016x", len(name)), c.answer)
+			at, _ := listen(t, own, (fmt.Sprintf("%x", name) + identity)[:identityLen], c.answer)
 			began := time.Now()
 			conn, _, err := own.Dial(t.Context(), at, Hello{Role: Client})
 			if err == nil {
