@@ -68,8 +68,14 @@ type Welcome struct {
 	Lone      bool      // the engine is the process that its client started: no other client can take it over
 }
 
-// Goodbye is the line by which a client's side says that it leaves and will not come back.
-const Goodbye = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye"}`
+// A front says with one of these lines that its client leaves and will not come back.
+const (
+	// Goodbye is said at the end of the client's input: calls in flight are answered as usual, for a
+	// limited time. The front then shuts its side of the connection and reads on until the engine does.
+	Goodbye = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye"}`
+	// GoodbyeNow is said at a signal: calls in flight are answered at once with the current status.
+	GoodbyeNow = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye","params":{"now":true}}`
+)
 
 // HelloTime bounds the time that a hello and its answer take together.
 const HelloTime = 2 * time.Second
