@@ -26,8 +26,13 @@ const (
 	Person   By = "person"   // a request of a person who watches the agent
 	Limit    By = "limit"    // the job's timeout
 	Shutdown By = "shutdown" // the end of the server
-	Unknown  By = "outside or unknown"
+	// ClientGone is the end of a server whose client was lost and did not come back.
+	ClientGone By = "client gone"
+	Unknown    By = "outside or unknown"
 )
+
+// EndsServer reports whether everything else ends with the job.
+func (b By) EndsServer() bool { return b == Shutdown || b == ClientGone }
 
 // Blame returns the cause if a job's process died without a stop: Program if the process caused its
 // own death, and Unknown otherwise.

@@ -124,7 +124,7 @@ func (e *exec) attempt(ctx context.Context, p *jobs.Port, again bool) (jobs.Outc
 		before.Receipt.Notes = append(before.Receipt.Notes, note)
 	}
 	out.Receipt.Notes = append(out.Receipt.Notes, before.Receipt.Notes...)
-	if st := p.Stop(); e.work.Request == nil && (st == nil || st.By != jobs.Shutdown) {
+	if st := p.Stop(); e.work.Request == nil && (st == nil || !st.By.EndsServer()) {
 		out.Receipt.Files = watch.Files(runner.Dir(w.Process(), e.s.cfg.Dir))
 	}
 	return out, w

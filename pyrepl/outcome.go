@@ -19,7 +19,7 @@ func notRun(ctx context.Context, err error) jobs.Outcome {
 	_, dropped := errors.AsType[*droppedError](err)
 	st, stopped := errors.AsType[*jobs.Stop](context.Cause(ctx))
 	// A shutdown stops all jobs before any loses its variables.
-	if stopped && (!dropped || st.By == jobs.Shutdown) {
+	if stopped && (!dropped || st.By.EndsServer()) {
 		return runner.NotRun(ctx)
 	}
 	rec := jobs.Receipt{End: jobs.NotRun, By: jobs.Unknown, Detail: err.Error()}
@@ -129,7 +129,7 @@ func (r *run) lostReceipt(cause error) jobs.Receipt {
 	}
 	st := r.p.Stop()
 	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
-	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled
+	hungUp := st != nil && st.By.EndsServer() && rec.End == jobs.Signaled
 	if st != nil && (len(r.rungs) > 0 || rec.End == jobs.Alive || hungUp) {
 		rec.Stop, rec.By = st, st.By
 	}

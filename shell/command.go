@@ -231,7 +231,7 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 		rec.Rungs, rec.By = []jobs.Rung{req.rung}, req.by
 	}
 	// A shutdown hangs up every process group itself, often before the rungs of the job's own stop.
-	hungUp := st != nil && st.By == jobs.Shutdown && rec.End == jobs.Signaled
+	hungUp := st != nil && st.By.EndsServer() && rec.End == jobs.Signaled
 	if st != nil && (len(stopped.Needed) > 0 || hungUp) {
 		rec.Rungs = stopped.Needed
 		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
@@ -241,7 +241,7 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	if r.typist != nil {
 		rec.Notes = append(rec.Notes, r.typist.Lost()...)
 	}
-	if st == nil || st.By != jobs.Shutdown {
+	if st == nil || !st.By.EndsServer() {
 		rec.Files = r.watch.Files(r.dir)
 	}
 	r.settle(&rec, stopped.Err)

@@ -221,16 +221,19 @@ func (e *Engine) TakeNote(sc Scope) string { return sc.base.packages.TakeNote() 
 // shutdownStep is the time between the two rungs, terminate and kill, of a shutdown.
 const shutdownStep = 150 * time.Millisecond
 
-// Close ends every job, every session and every process, and waits until they have ended. It ends
-// jobs and process trees in parallel, so that a job with a runner that waits for something else
-// does not delay the signals to the trees. Idle sessions let Python exit meanwhile. It closes the
-// sessions last, when no job uses them.
-func (e *Engine) Close() {
+// Close is CloseBy at the end of the server.
+func (e *Engine) Close() { e.CloseBy(jobs.Shutdown) }
+
+// CloseBy ends every job, every session and every process, and waits until they have ended. The
+// receipts of the jobs name the cause. It ends jobs and process trees in parallel, so that a job with
+// a runner that waits for something else does not delay the signals to the trees. Idle sessions let
+// Python exit meanwhile. It closes the sessions last, when no job uses them.
+func (e *Engine) CloseBy(cause jobs.By) {
 	e.stopExpiry()
 	if e.records != nil {
 		e.records.Closing()
 	}
-	stop := jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate, Step: shutdownStep}
+	stop := jobs.Stop{By: cause, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
 	exited := e.config.Pythons.LetExit(e.all())
 	var ending sync.WaitGroup
@@ -245,8 +248,12 @@ func (e *Engine) Close() {
 	}
 	e.basesMu.Lock()
 	defer e.basesMu.Unlock()
+	closed := make(map[*pkgmgr.Manager]bool)
 	for _, b := range e.bases {
-		b.packages.Close()
+		if !closed[b.packages] {
+			closed[b.packages] = true
+			b.packages.Close()
+		}
 	}
 	if e.records != nil {
 		e.records.Close()

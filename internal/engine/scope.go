@@ -64,8 +64,8 @@ type base struct {
 	brought   []string // Client.Env
 	given     []string // brought; Engine.deactivates removes the active environment of Python
 	workspace string
-	env       []string // Scope.Env: given with the variables that jobEnv sets
-	packages  *pkgmgr.Manager
+	env       []string        // Scope.Env: given with the variables that jobEnv sets
+	packages  *pkgmgr.Manager // shared by the bases that have the same environment of Python
 }
 
 // Scope returns the scope of a client.
@@ -89,17 +89,37 @@ func (e *Engine) baseOf(c Client) *base {
 	if e.deactivates {
 		b.given = deactivated(b.given)
 	}
-	env := variables(b.given)
-	b.packages = pkgmgr.New(pkgmgr.Config{
+	if b.packages = e.packagesFor(workspace, variables(b.given)); b.packages == nil {
+		b.packages = e.newPackages(workspace, b.given)
+	}
+	b.env = jobEnv(b.given, b.packages.Bin(), b.packages.IsVirtual())
+	e.bases = append(e.bases, b)
+	return b
+}
+
+// packagesFor returns the manager of another client whose environment of Python is the same, or nil. Two
+// managers of one environment could install into it at once, or take different interpreters for it. The
+// first client's PATH counts. The caller holds basesMu.
+func (e *Engine) packagesFor(workspace string, env map[string]string) *pkgmgr.Manager {
+	for _, b := range e.bases {
+		theirs := variables(b.given)
+		if b.workspace == workspace && theirs["VIRTUAL_ENV"] == env["VIRTUAL_ENV"] && theirs["CONDA_PREFIX"] == env["CONDA_PREFIX"] {
+			return b.packages
+		}
+	}
+	return nil
+}
+
+// newPackages makes the manager of an environment of Python.
+func (e *Engine) newPackages(workspace string, given []string) *pkgmgr.Manager {
+	env := variables(given)
+	return pkgmgr.New(pkgmgr.Config{
 		Workspace:   workspace,
 		Python:      pkgmgr.Setting{Name: "REPL_PYTHON", Value: e.config.Python},
 		VenvDir:     pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: e.config.VenvDir},
 		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
 		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
-		Path:        filepath.SplitList(env["PATH"]), Env: b.given,
+		Path:        filepath.SplitList(env["PATH"]), Env: given,
 		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.runDir, Log: e.config.Log,
 	})
-	b.env = jobEnv(b.given, b.packages.Bin(), b.packages.IsVirtual())
-	e.bases = append(e.bases, b)
-	return b
 }

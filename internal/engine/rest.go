@@ -1,0 +1,25 @@
+//go:build unix
+
+package engine
+
+// Rests reports whether the end of the engine would cost its client nothing: there is no job, no variable,
+// no checkpoint, no shell session and no process except Pythons without variables. It scans /proc.
+func (e *Engine) Rests() bool {
+	e.mu.Lock()
+	shells := len(e.shells)
+	e.mu.Unlock()
+	if shells > 0 || len(e.jobs.Totals().Now) > 0 || len(e.checkpoints()) > 0 {
+		return false
+	}
+	pythons := 0
+	for _, s := range e.all() {
+		st := s.State()
+		if !st.Idle() || st.Variables > 0 {
+			return false
+		}
+		if st.PID != 0 {
+			pythons++
+		}
+	}
+	return e.owner.Census().Trees.Processes <= pythons
+}
