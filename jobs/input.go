@@ -99,6 +99,14 @@ func (j *Job) Answers() []Answer {
 	return slices.Clone(j.answers)
 }
 
+// setAnswered sets when a person last typed something, and returns what it was before.
+func (j *Job) setAnswered(at time.Time) (before time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	before, j.record.Answered = j.record.Answered, at
+	return before
+}
+
 // keepAnswer keeps an answer, if there is room for it.
 func (j *Job) keepAnswer(a Answer) {
 	j.mu.Lock()
@@ -133,7 +141,7 @@ func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 }
 
 // deliver is Send without the wait for a Typing.
-func (j *Job) deliver(ctx context.Context, in Input) (Delivery, error) {
+func (j *Job) deliver(ctx context.Context, in Input) (d Delivery, err error) {
 	select {
 	case j.delivering <- struct{}{}:
 	default:
@@ -159,7 +167,15 @@ func (j *Job) deliver(ctx context.Context, in Input) (Delivery, error) {
 		j.errors.Restart()
 	}
 	asked := Answer{At: j.log.Stat().End, Text: in.Text}
-	d, err := takeInput(ctx, in)
+	if in.By == Person && in.Types() { // before the input: a reply to what it causes says so already
+		before := j.setAnswered(time.Now())
+		defer func() {
+			if err != nil {
+				j.setAnswered(before)
+			}
+		}()
+	}
+	d, err = takeInput(ctx, in)
 	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret {
 		j.keepAnswer(asked)
 	}

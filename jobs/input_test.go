@@ -298,3 +298,36 @@ func TestSendWaitsForItsKeys(t *testing.T) {
 		}
 	})
 }
+
+// What a person types is noted with its time before the program gets it, and refused input is not.
+// A size is no answer.
+func TestAnswerOfAPersonIsNoted(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, s stage) {
+		p := s.queue(Spec{})
+		p.port.Begin()
+		var refuse error
+		seen := time.Time{}
+		p.port.SetInput(func(context.Context, Input) (Delivery, error) {
+			seen = p.Record().Answered
+			return Delivery{}, refuse
+		})
+		send := func(in Input, want time.Time) {
+			t.Helper()
+			p.Send(t.Context(), in)
+			if got := p.Record().Answered; !got.Equal(want) {
+				t.Errorf("%+v: answered at %v, want %v", in, got, want)
+			}
+		}
+		send(Input{Text: "x"}, time.Time{})
+		send(Input{By: Person, Size: Size{40, 120}}, time.Time{})
+		first := time.Now()
+		send(Input{By: Person, Text: "x"}, first)
+		if !seen.Equal(first) {
+			t.Errorf("the program got the input when the answer was of %v", seen)
+		}
+		time.Sleep(time.Second)
+		refuse = ErrNotReading
+		send(Input{By: Person, EOF: true}, first)
+		p.end(Receipt{End: Returned})
+	})
+}

@@ -46,12 +46,15 @@ type Record struct {
 	// Accepts and Stopped are set only in Running. Accepts is a program that would take input if
 	// there were any. Stopped is a program that was stopped because it read the terminal in the
 	// background.
-	Accepts    Reader  `json:"reader,omitzero"`
-	Stopped    string  `json:"stopped,omitempty"`
-	Asked      int     `json:"asked,omitempty"`      // how often it has begun to wait for input
-	Cancelling Rung    `json:"cancelling,omitempty"` // set while a stop is under way
-	Receipt    Receipt `json:"receipt,omitzero"`     // set once Status is final
-	HasResult  bool    `json:"has_result,omitempty"`
+	Accepts Reader `json:"reader,omitzero"`
+	Stopped string `json:"stopped,omitempty"`
+	Asked   int    `json:"asked,omitempty"` // how often it has begun to wait for input
+	// Answered is when a person last typed something for it. Without it, the agent would answer a
+	// question that is no longer open.
+	Answered   time.Time `json:"answered_by_person,omitzero"`
+	Cancelling Rung      `json:"cancelling,omitempty"` // set while a stop is under way
+	Receipt    Receipt   `json:"receipt,omitzero"`     // set once Status is final
+	HasResult  bool      `json:"has_result,omitempty"`
 	// Result has the first 32,000 characters of the result; the output ends with all of it.
 	// ResultChars is the length of the complete result, if Result is not all of it.
 	Result      string `json:"result,omitempty"`

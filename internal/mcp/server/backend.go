@@ -61,6 +61,7 @@ const MostChars = arguments.MaxText
 type Config struct {
 	Backend  Backend
 	Version  string   // the program's version, for clients
+	By       jobs.By  // the cause that cancels and input of these connections have; empty: the agent
 	Toolsets []string // what clients are offered, see [ParseToolsets]; nil: core and sessions
 	// MaxChars bounds the replies of calls that don't set max_chars, for clients that cut long ones. 0:
 	// 16,000.

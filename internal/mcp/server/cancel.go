@@ -37,7 +37,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 		}
 		return c.reporter.Job(j, w), nil
 	}
-	st := jobs.Stop{By: jobs.Agent, From: jobs.Interrupt, Spare: j.Record().Kind == jobs.Python}
+	st := jobs.Stop{By: c.By, From: jobs.Interrupt, Spare: j.Record().Kind == jobs.Python}
 	if c.args.Force {
 		st.From, st.Spare = jobs.Kill, false
 	}
@@ -57,7 +57,7 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 // endRemains ends the processes that an ended job left running, adds the outcome to w, and reports
 // whether there were any.
 func (c *conn) endRemains(ctx context.Context, j *jobs.Job, force bool, w *report.Window) (found bool) {
-	st := jobs.Stop{By: jobs.Agent, From: jobs.Terminate, Step: remainsStep}
+	st := jobs.Stop{By: c.By, From: jobs.Terminate, Step: remainsStep}
 	if force {
 		st.From = jobs.Kill
 	}

@@ -21,7 +21,7 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := jobs.Input{Text: c.args.Text, Line: c.args.Text != "" || !c.args.EOF, EOF: c.args.EOF}
+	in := jobs.Input{By: c.By, Text: c.args.Text, Line: c.args.Text != "" || !c.args.EOF, EOF: c.args.EOF}
 	if q := j.Record().Question; q != nil {
 		in.Secret = q.Kind == "secret"
 	}
@@ -76,7 +76,7 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := jobs.Input{Size: a.Size, Signal: a.Signal, Text: a.Text, Paste: a.Paste, Keys: pressed, EOF: a.EOF, Secret: a.Secret}
+	in := jobs.Input{By: c.By, Size: a.Size, Signal: a.Signal, Text: a.Text, Paste: a.Paste, Keys: pressed, EOF: a.EOF, Secret: a.Secret}
 	switch {
 	case in.Paste && in.Text == "":
 		return nil, report.Mistakef("paste needs text: it is what is pasted.")

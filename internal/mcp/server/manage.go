@@ -71,7 +71,7 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 		Kind:    jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
 	}, install.Run)
 	if err != nil {
-		c.Backend.Delete(spec.Name, jobs.Agent, "create_session") // an error: it is gone already
+		c.Backend.Delete(spec.Name, c.By, "create_session") // an error: it is gone already
 		return nil, err
 	}
 	c.changes.Changed()
@@ -90,7 +90,7 @@ func (c *call) listSessions(context.Context) (*report.Reply, error) {
 func (c *call) deleteSession(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
 	ended := c.unended(session)
-	wait, kept, err := c.Backend.Delete(session, jobs.Agent, "delete_session")
+	wait, kept, err := c.Backend.Delete(session, c.By, "delete_session")
 	if err != nil {
 		return nil, err
 	}

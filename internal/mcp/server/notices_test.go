@@ -262,3 +262,36 @@ func TestAlsoAfterAPanic(t *testing.T) {
 	}
 	w.open("end")
 }
+
+// The next reply about a job says that a person has answered it, and when, and not what. It says so
+// once on a connection, and the person's own connection takes no news from the agent's.
+func TestAnswerOfAPersonIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	agent := w.dial(engine.Scope{})
+	w.config.By = jobs.Person
+	person := w.dial(engine.Scope{})
+	id := agent.begin(`ask line "One? "`, `ask line "Two? "`, "hang")
+	j := w.job("Job ID: " + id + "\n")
+	jobstest.Asks(t, j)
+	agent.call("send_command_input", given{"job_id": id, "text": "mine", "wait_seconds": 0})
+	jobstest.Asks(t, j)
+	if got := field(agent.status(id), "Answered"); got != "" {
+		t.Errorf("the agent's own answer: %q", got)
+	}
+	if got := person.call("send_command_input", given{"job_id": id, "text": "hunter2", "wait_seconds": 0}); field(got, "Input") != "delivered" {
+		t.Errorf("the reply to the person:\n%s", got)
+	}
+	want := "by a person, " + j.Record().Answered.Local().Format(time.TimeOnly)
+	if got := agent.call("wait_for_jobs", given{"job_ids": []string{id}, "wait_seconds": 0}); !strings.Contains(got, "\nAnswered: "+want+"\n") {
+		t.Errorf("the reply does not say %q:\n%s", want, got)
+	}
+	if got := agent.status(id); field(got, "Answered") != "" || strings.Contains(got, "hunter2") {
+		t.Errorf("said twice, or what was typed:\n%s", got)
+	}
+	person.call("cancel_job", given{"job_id": id})
+	w.ended(id)
+	if got := field(agent.status(id), "Ended by"); got != "person" {
+		t.Errorf("ended by %q", got)
+	}
+}

@@ -119,7 +119,7 @@ func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (
 	}
 	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
 	if err != nil {
-		c.Backend.Delete(session, jobs.Agent, "execute_python") // an error: it is gone already
+		c.Backend.Delete(session, c.By, "execute_python") // an error: it is gone already
 		return nil, err
 	}
 	_, gone := c.Backend.Session(session)

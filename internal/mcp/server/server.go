@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -59,6 +60,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
 	}
+	shared.By = cmp.Or(shared.By, jobs.Agent)
 	if sc.Log == nil {
 		sc.Log = slog.New(slog.DiscardHandler)
 	}
@@ -139,7 +141,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		reply.Insert("Lost", line)
 	}
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
-		if current.notices.Lost(loss.Session + " " + loss.Job) {
+		if current.notices.Once(loss.Session + " " + loss.Job) {
 			reply.Insert("Lost", loss.String())
 		}
 	}

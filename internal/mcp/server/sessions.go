@@ -80,10 +80,10 @@ func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 func (c *call) restart(ctx context.Context, py engine.Session) (from string, wait func(context.Context) (engine.End, error), err error) {
 	const reason = "restart_python_worker"
 	if c.args.FromCheckpoint == "" {
-		wait, err = py.Restart(jobs.Agent, reason)
+		wait, err = py.Restart(c.By, reason)
 		return "", wait, err
 	}
-	return py.RestartFrom(ctx, jobs.Agent, reason, c.args.FromCheckpoint)
+	return py.RestartFrom(ctx, c.By, reason, c.args.FromCheckpoint)
 }
 
 // restarted says what a restart did to a session that had a Python, or that had none.

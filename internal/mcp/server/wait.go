@@ -70,6 +70,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 		each := &report.Reply{}
 		for i, record := range records {
 			c.reporter.Summary(each, all[i], record)
+			c.notices.Answered(each, record)
 			conds.Add(each, outcomes[i])
 			if text := waits.Around(all[i].Log(), outcomes, i); text != "" {
 				each.Body(text)

@@ -106,6 +106,7 @@ func (rp *Reporter) Job(j *jobs.Job, w Window) *Reply {
 	}
 	var also []string
 	if w.Notices != nil {
+		w.Notices.Answered(head, record)
 		w.Notices.Shows(append(head.shown, record)...)
 		also = w.Notices.Also()
 	}

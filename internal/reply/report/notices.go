@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"asyncrepl/internal/text/screen"
 	"asyncrepl/internal/text/view"
@@ -55,7 +56,7 @@ type Notices struct {
 	mu      sync.Mutex
 	watched map[string]*watchedJob // the key is the job's ID
 	late    []*watchedJob          // ended jobs watched for late output, the oldest first
-	lost    map[string]bool        // losses of variables that were announced
+	facts   map[string]bool        // losses of variables and answers of people that were announced
 }
 
 // A watchedJob is one job that a connection watches.
@@ -76,7 +77,7 @@ type watchedJob struct {
 type CallNotices struct {
 	all       *Notices
 	claims    []claim
-	lost      []string // the losses that the answer announces
+	facts     []string // the facts that the answer announces
 	cancelled bool
 	settled   bool // the answer is queued or dropped, and announces nothing more
 }
@@ -163,20 +164,29 @@ func (c *CallNotices) screen(id string, s screen.Snapshot) (last *screen.Snapsho
 	return last
 }
 
-// Lost reports whether no answer has announced that loss of variables. If so, it notes that this
-// reply does.
-func (c *CallNotices) Lost(loss string) bool {
+// Once reports whether no answer has announced a fact, which is a loss of variables or the answer of
+// a person. If so, it notes that this reply does.
+func (c *CallNotices) Once(fact string) bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
-	if c.settled || c.all.lost[loss] {
+	if c.settled || c.all.facts[fact] {
 		return false
 	}
-	if c.all.lost == nil {
-		c.all.lost = make(map[string]bool)
+	if c.all.facts == nil {
+		c.all.facts = make(map[string]bool)
 	}
-	c.all.lost[loss] = true
-	c.lost = append(c.lost, loss)
+	c.all.facts[fact] = true
+	c.facts = append(c.facts, fact)
 	return true
+}
+
+// Answered writes when a person last typed something for a job, unless an answer has said so. What
+// was typed is not said.
+func (c *CallNotices) Answered(r *Reply, record jobs.Record) {
+	at := record.Answered
+	if !at.IsZero() && c.Once(fmt.Sprintf("answered %s %d", record.ID, at.UnixNano())) {
+		r.Line("Answered", "by a person, "+at.Local().Format(time.TimeOnly))
+	}
 }
 
 // Also returns what there is to announce of other jobs, for [Reply.Also]. Jobs that wait for input
@@ -294,8 +304,8 @@ func (c *CallNotices) settle(queued bool) {
 		c.all.release(w)
 	}
 	if !queued {
-		for _, loss := range c.lost {
-			delete(c.all.lost, loss)
+		for _, fact := range c.facts {
+			delete(c.all.facts, fact)
 		}
 	}
 }

@@ -172,17 +172,17 @@ func TestLossIsAnnouncedUntilItIsDelivered(t *testing.T) {
 		{func(c *CallNotices) { c.Settle(true) }, false},
 	} {
 		c := n.Call()
-		if got := c.Lost("lab 01A"); got != step.want {
+		if got := c.Once("lab 01A"); got != step.want {
 			t.Errorf("answer %d: announced %t, want %t", i, got, step.want)
 		}
 		step.end(c)
 	}
-	if c := n.Call(); !c.Lost("lab 01B") {
+	if c := n.Call(); !c.Once("lab 01B") {
 		t.Error("another loss is not announced")
 	}
 	late := n.Call()
 	late.Cancel()
-	if late.Lost("lab 01C") {
+	if late.Once("lab 01C") {
 		t.Error("a cancelled call announces a loss")
 	}
 }
