@@ -51,6 +51,7 @@ func commands() []command {
 			fmt.Fprint(std.out, usage())
 			return 0
 		}},
+		{engineCommand, "[flags]", "", engineOfClients},
 		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
 		{pipCommand, "SETTINGS [arguments of pip]", "", pip},
 	}

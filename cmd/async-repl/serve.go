@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/client/keeper"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/mcp/stdio"
@@ -34,40 +35,18 @@ It now waits for messages on this terminal; end it with Ctrl-D.
 func serve(ctx context.Context, overHTTP bool, args []string, std standardStreams) int {
 	signals := catchSignals()
 	defer signals.release()
-	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
-	set, err := parseSettings(args, os.Getenv, cwd, overHTTP)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(std.out, usage())
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(std.err, "async-repl:", err)
-		return 2
-	}
-	if set.Workspace == "" {
-		fmt.Fprintf(std.err, "async-repl: finding the current directory: %v: start the server in one that exists, or set REPL_WORKDIR\n", cwdErr)
-		return 1
-	}
-	if st, err := os.Stat(set.Workspace); err != nil || !st.IsDir() {
-		fmt.Fprintf(std.err, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
-		return 1
+	set, status, ok := configured(overHTTP, args, std)
+	if !ok {
+		return status
 	}
 	if in, ok := std.in.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
 		fmt.Fprint(std.err, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(std.err), &slog.HandlerOptions{Level: set.logLevel}))
-	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
-	if set.Shell, err = findShell(set.Shell); err == nil {
-		set.Guard, err = commandLine(guardCommand)
-	}
-	if err == nil {
-		set.Pip, err = commandLine(pipCommand)
-	}
-	switch {
-	case err != nil:
-	case set.listen != "":
+	var err error
+	if set.listen != "" {
 		err = serveMany(ctx, set, signals, std.err)
-	default:
+	} else {
 		err = serveOne(ctx, set, signals, std.in, std.out)
 	}
 	if err != nil {
@@ -75,6 +54,41 @@ func serve(ctx context.Context, overHTTP bool, args []string, std standardStream
 		return 1
 	}
 	return 0
+}
+
+// configured reads the settings and completes what an engine needs, except the log. If it returns false the
+// program ends with the status.
+func configured(overHTTP bool, args []string, std standardStreams) (set settings, status int, ok bool) {
+	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
+	set, err := parseSettings(args, os.Getenv, cwd, overHTTP)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(std.out, usage())
+		return set, 0, false
+	}
+	if err != nil {
+		fmt.Fprintln(std.err, "async-repl:", err)
+		return set, 2, false
+	}
+	if set.Workspace == "" {
+		err = fmt.Errorf("finding the current directory: %w: start the server in one that exists, or set REPL_WORKDIR", cwdErr)
+	} else if st, statErr := os.Stat(set.Workspace); statErr != nil || !st.IsDir() {
+		err = fmt.Errorf("the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another", set.Workspace)
+	}
+	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
+	if err == nil {
+		set.Shell, err = findShell(set.Shell)
+	}
+	if err == nil {
+		set.Guard, err = commandLine(guardCommand)
+	}
+	if err == nil {
+		set.Pip, err = commandLine(pipCommand)
+	}
+	if err != nil {
+		fmt.Fprintln(std.err, "async-repl:", err)
+		return set, 1, false
+	}
+	return set, 0, true
 }
 
 // exitTime bounds the time from the first signal to the server's exit. Claude Code 2.1.329 sends
@@ -93,14 +107,24 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	if err != nil {
 		return err
 	}
+	config := set.keeper(eng)
+	config.Lone, config.Scope = lone, eng.Scope(set.client())
+	doors := keeper.New(config)
 	cut, cancel := context.WithCancel(ctx)
 	defer cancel()
+	closed := make(chan struct{})
+	go func() { // owned by serveOne; ends with cut
+		defer close(closed)
+		doors.Run(cut, nil)
+	}()
 	served := make(chan error, 1) // buffered: it may come after the end of serveOne
 	go func() {                   // owned by serveOne; ends with the connection, or with the process after a signal
-		served <- connect(cut, eng, set, signals.caught, in, out)
+		served <- connect(cut, eng, set, doors.Backend(), signals.caught, in, out)
 	}()
 	select {
 	case err := <-served:
+		cancel()
+		<-closed // no command finds the server any more
 		eng.Close()
 		if err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("serving: %w", err)
@@ -114,11 +138,15 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	}
 	cancel()
 	endWithin(exitTime, set.Log, func() {
+		<-closed
 		eng.Close()
 		<-served
 	})
 	return nil
 }
+
+// lone refuses other clients of a server that is one process.
+const lone = "this server is one process with its client, and ends with it (REPL_KEEPER=off)"
 
 // endWithin calls end. The guard kills the processes that have not ended within limit.
 func endWithin(limit time.Duration, log *slog.Logger, end func()) {
@@ -169,10 +197,10 @@ func catchSignals() caughtSignals {
 
 // connect serves the client until it disconnects. It writes nothing before ready is closed. When
 // ctx is done, calls in flight are answered at once with the current status.
-func connect(ctx context.Context, eng *engine.Engine, set settings, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
+func connect(ctx context.Context, eng *engine.Engine, set settings, backend server.Backend, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	mcp := server.New(waits, set.connection(eng), eng.Scope(set.client()))
+	mcp := server.New(waits, set.connection(backend), eng.Scope(set.client()))
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := mcp.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
@@ -187,9 +215,9 @@ func (s *settings) client() engine.Client {
 }
 
 // connection returns the configuration of an MCP server for a connection.
-func (s *settings) connection(eng *engine.Engine) server.Config {
+func (s *settings) connection(backend server.Backend) server.Config {
 	return server.Config{
-		Backend: eng, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
+		Backend: backend, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
 	}
 }
 

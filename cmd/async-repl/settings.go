@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/client/keeper"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/mcp/server"
@@ -32,6 +33,11 @@ type settings struct {
 	maxChars      int           // the default of max_chars; 0: the usual one
 	noImages      bool
 	logLevel      slog.Level
+
+	// What becomes of the engine when its client is gone.
+	keeps         bool // the engine is a process of its own, which outlives its client
+	linger        time.Duration
+	lingerGoodbye time.Duration
 
 	// How clients connect.
 	transport  string // "stdio", "http", or "" if the other settings decide
@@ -101,6 +107,13 @@ var table = []setting{
 			return nil
 		}},
 
+	{"REPL_KEEPER", "keeper", "off", "on: the engine with its jobs is a process of its own, which a client that was lost finds again; off: the server is one process",
+		func(s *settings, v string) error { return setKeeper(&s.keeps, v) }},
+	{"REPL_LINGER", "linger", "2m; 0 if CI is set", "how long jobs and variables wait for the next client after one was lost",
+		func(s *settings, v string) error { return setDuration(&s.linger, v, 0, math.MaxInt64) }},
+	{"REPL_LINGER_GOODBYE", "linger-goodbye", "0", "the same after a client has quit",
+		func(s *settings, v string) error { return setDuration(&s.lingerGoodbye, v, 0, math.MaxInt64) }},
+
 	{"REPL_TRANSPORT", "transport", "stdio, or http with `serve` or an address", "how clients connect: stdio, or http for many",
 		func(s *settings, v string) error { return setTransport(&s.transport, v) }},
 	{"REPL_LISTEN", "listen", "127.0.0.1:8000", "where HTTP is served: HOST:PORT or unix:PATH",
@@ -165,6 +178,20 @@ func setImages(no *bool, v string) error {
 		return errors.New("on or off")
 	}
 	*no = v == "off"
+	return nil
+}
+
+func setKeeper(keeps *bool, v string) error {
+	switch {
+	case v == "off":
+		*keeps = false
+	case v != "on":
+		return errors.New("on or off")
+	case keeper.Available() != nil:
+		return fmt.Errorf("only off: %v", keeper.Available())
+	default:
+		*keeps = true
+	}
 	return nil
 }
 
@@ -258,7 +285,10 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 			Workspace: cwd, StateDir: defaultStateDir(getenv), SessionTTL: unset,
 			MaxJobs: 1000, MaxSessions: 50, MaxOutput: 1 << 30, MaxState: 10 << 30,
 		},
-		grace: engine.DefaultGrace, logLevel: slog.LevelWarn,
+		grace: engine.DefaultGrace, logLevel: slog.LevelWarn, linger: 2 * time.Minute,
+	}
+	if getenv("CI") != "" { // nobody comes back, and the machine should be left as it was
+		s.linger = 0
 	}
 	if dir := getenv("CLAUDE_PROJECT_DIR"); filepath.IsAbs(dir) {
 		s.Workspace = dir

@@ -186,6 +186,30 @@ func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, err
 	return c, w, c.SetDeadline(time.Time{})
 }
 
+// Lock waits until no other process has the lock of the directory. It is for decisions about several engines.
+func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
+	again, err := os.Open(d.at(".")) // a lock belongs to a descriptor
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(again.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { again.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			again.Close()
+			return nil, fmt.Errorf("locking %s: %w", d.path, err)
+		}
+		select {
+		case <-ctx.Done():
+			again.Close()
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // A Listener accepts connections at a socket with a name.
 type Listener struct {
 	dir  *Dir
@@ -230,6 +254,9 @@ func (d *Dir) removeUnfinished() {
 
 // Name returns the name of the socket.
 func (l *Listener) Name() Name { return l.name }
+
+// Path returns the path of the socket.
+func (l *Listener) Path() string { return filepath.Join(l.dir.path, l.name.String()) }
 
 // Touch notes that the client has left now, see [Dir.Names].
 func (l *Listener) Touch() {

@@ -124,6 +124,10 @@ func NewConn(c *net.UnixConn) *Conn {
 // Read reads from the stream after the first line.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
+// ReadPart returns the next line with its end, or a part of it if it is long, with bufio.ErrBufferFull. What
+// it returns is valid until the next read.
+func (c *Conn) ReadPart() ([]byte, error) { return c.in.ReadSlice('\n') }
+
 // A receiver reads from a connection. It keeps the first file that is sent with the first line, and closes
 // others.
 type receiver struct{ *Conn }

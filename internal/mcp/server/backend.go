@@ -8,6 +8,7 @@ import (
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/arguments"
 	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
 
@@ -69,6 +70,12 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
+	// Notices are what the client was told, by this connection and by those before it. Nil: the connection has
+	// its own.
+	Notices *report.Notices
+	// Resumes is the number of clients that the engine had before this one, whose jobs and sessions the first
+	// reply names. 0: there was none.
+	Resumes  int
 	Files    *files.Store  // the toolset files uses it; nil: the server makes a store
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	// PictureWait is how long an answer with pictures waits while others on the same connection have

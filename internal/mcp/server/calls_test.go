@@ -36,7 +36,7 @@ func TestCallThatDoesNotWaitSaysWhetherItsJobHasStarted(t *testing.T) {
 				c := newConn(w.config, w.scope(engine.Scope{}))
 				execute := func(code string) string {
 					none := time.Duration(0)
-					call := &call{conn: c, args: &arguments.Args{Code: code, Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}
+					call := &call{conn: c, args: &arguments.Args{Code: code, Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.Notices.Call()}
 					r, err := call.executePython(t.Context())
 					if err != nil {
 						t.Fatal(err)
@@ -77,7 +77,7 @@ func TestIDsAreTakenAsTheyAreWritten(t *testing.T) {
 		ask := func(tool func(*call, context.Context) (*report.Reply, error), id string) string {
 			t.Helper()
 			none := time.Duration(0)
-			call := &call{conn: c, args: &arguments.Args{JobID: id, Pattern: "x", JobIDs: []string{id, one.ID()}, Text: "x", Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}
+			call := &call{conn: c, args: &arguments.Args{JobID: id, Pattern: "x", JobIDs: []string{id, one.ID()}, Text: "x", Wait: &none}, ticket: delivery.TicketOf(nil), notices: c.Notices.Call()}
 			r, err := tool(call, t.Context())
 			if err != nil {
 				r = c.refusal(err)
@@ -125,7 +125,7 @@ func TestCancelOfAnEndedJobTakesTheGraceAtMost(t *testing.T) {
 		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, "leave immortal"})
 		jobstest.End(t, j)
 		begin := time.Now()
-		r, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID()}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}).cancelJob(t.Context())
+		r, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID()}, ticket: delivery.TicketOf(nil), notices: c.Notices.Call()}).cancelJob(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestInputForAnEndingJobIsRefused(t *testing.T) {
 		c := newConn(w.config, w.scope(engine.Scope{}))
 		j := jobstest.Start(t, w.jobs, jobs.Spec{Kind: jobs.Shell}, &program{w, code("closed", "hang")})
 		synctest.Wait()
-		_, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID(), Text: "x"}, ticket: delivery.TicketOf(nil), notices: c.announced.Call()}).sendCommandInput(t.Context())
+		_, err := (&call{conn: c, args: &arguments.Args{JobID: j.ID(), Text: "x"}, ticket: delivery.TicketOf(nil), notices: c.Notices.Call()}).sendCommandInput(t.Context())
 		if want := "Job " + j.ID() + " is ending (running); nothing was sent."; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/delivery"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -22,13 +23,12 @@ import (
 // A conn is the state that the calls of one connection share.
 type conn struct {
 	Config
-	jobs      *jobs.Registry // the Backend's
-	scope     engine.Scope
-	tools     func(defaults) []*tool // sharedTools, except in tests
-	reporter  *report.Reporter
-	announced report.Notices
-	changes   delivery.Changes
-	unread    *delivery.Room
+	jobs     *jobs.Registry // the Backend's
+	scope    engine.Scope
+	tools    func(defaults) []*tool // sharedTools, except in tests
+	reporter *report.Reporter
+	changes  delivery.Changes
+	unread   *delivery.Room
 }
 
 // unreadMax is how many bytes of pictures and displays can be in answers of a connection that are
@@ -61,6 +61,9 @@ func newConn(shared Config, sc engine.Scope) *conn {
 		shared.Files = &files.Store{}
 	}
 	shared.By = cmp.Or(shared.By, jobs.Agent)
+	if shared.Notices == nil {
+		shared.Notices = new(report.Notices)
+	}
 	if sc.Log == nil {
 		sc.Log = slog.New(slog.DiscardHandler)
 	}
@@ -120,7 +123,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		return delivery.Text(report.Textf("%s", err), true)
 	}
 	a.ExpandHome(c.scope.Home)
-	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.announced.Call()}
+	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.Notices.Call()}
 	ticket.OnCancel(current.notices.Cancel)
 	killed := c.Backend.TakeKilled()                   // before the call, so that its reply shows what that has ended
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
@@ -139,6 +142,12 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	}
 	for _, line := range killed {
 		reply.Insert("Lost", line)
+	}
+	if c.Resumes > 0 && current.notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
+		list, _ := c.Backend.Sessions()
+		if resumed := overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list); resumed != "" {
+			reply.Insert("Resumed", resumed)
+		}
 	}
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
 		if current.notices.Once(loss.Session + " " + loss.Job) {

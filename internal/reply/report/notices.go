@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,21 @@ type claim struct {
 
 // Call returns the notices of a new call.
 func (n *Notices) Call() *CallNotices { return &CallNotices{all: n} }
+
+// Next returns the notices of the connection that follows, of another client: it watches the same jobs, and
+// has shown nothing. Answers of this connection that are still under way change nothing there.
+func (n *Notices) Next() *Notices {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next := &Notices{watched: make(map[string]*watchedJob), facts: maps.Clone(n.facts)}
+	for id, w := range n.watched {
+		next.watched[id] = &watchedJob{job: w.job, shown: w.shown, delivered: w.delivered, cancelled: w.cancelled}
+	}
+	for _, w := range n.late {
+		next.late = append(next.late, next.watched[w.job.ID()])
+	}
+	return next
+}
 
 // Watch notes that the call's reply will be about j.
 func (c *CallNotices) Watch(j *jobs.Job) {

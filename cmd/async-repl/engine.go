@@ -1,0 +1,161 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/client/keeper"
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/jobs"
+)
+
+// engineCommand is the subcommand of an engine in a process of its own. Only a front uses it, so help does not
+// name it.
+const engineCommand = "engine"
+
+// firstClient is the descriptor that the front of the first client is connected to.
+const firstClient = 3
+
+// engineOfClients runs an engine for clients that come and go. The front has started it in a session of its
+// own.
+func engineOfClients(ctx context.Context, args []string, std standardStreams) int {
+	signals := catchSignals()
+	defer signals.release()
+	stderr, ok := std.err.(*os.File)
+	if !ok {
+		return 1
+	}
+	set, status, ok := configured(false, args, std)
+	if !ok {
+		return status
+	}
+	if err := serveClients(ctx, set, signals, stderr); err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 1
+	}
+	return 0
+}
+
+func serveClients(ctx context.Context, set settings, signals caughtSignals, stderr *os.File) error {
+	first, err := takeFirst()
+	if err != nil {
+		return err
+	}
+	closeInherited()
+	if err := os.Chdir("/"); err != nil { // the directory of the client can be removed
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(set.logLevel)
+	trail := keeper.NewTrail(keeper.TrailConfig{Stderr: stderr, Writer: newLogWriter(stderr), Path: set.warnings, Level: level.Set})
+	set.Log = slog.New(slog.NewTextHandler(trail, &slog.HandlerOptions{Level: level}))
+	eng, err := engine.New(set.Config)
+	if err != nil {
+		return err
+	}
+	<-signals.caught
+	config := set.keeper(eng)
+	config.Trail = trail
+	k := keeper.New(config)
+	told, tell := context.WithCancel(ctx)
+	defer tell()
+	go func() { // owned by serveClients; ends with a signal, or with the process
+		select {
+		case sig := <-signals.ends:
+			set.Log.Info("ending on a signal", "signal", sig.String())
+		case sig := <-signals.hangups:
+			set.Log.Info("ending on a signal", "signal", sig.String())
+		case <-told.Done():
+		}
+		tell()
+	}()
+	cause := jobs.Shutdown
+	switch end := k.Run(told, first); end {
+	case keeper.Told:
+		endWithin(exitTime, set.Log, func() {
+			eng.Close()
+			k.Wait(context.Background())
+		})
+		return nil
+	case keeper.Lost, keeper.Replaced:
+		cause = jobs.ClientGone
+	}
+	eng.CloseBy(cause)
+	k.Wait(told)
+	return nil
+}
+
+// takeFirst returns the connection to the front of the first client.
+func takeFirst() (*sockets.Conn, error) {
+	unix.CloseOnExec(firstClient)
+	f := os.NewFile(firstClient, "the front")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d is no connection to a front (%w): this command is for the server itself", firstClient, err)
+	}
+	unixConn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, errors.New("the connection to the front is no Unix socket: this command is for the server itself")
+	}
+	return sockets.NewConn(unixConn), nil
+}
+
+// closeInherited closes the descriptors that this process has from the one that started it, except the
+// standard ones: those that are not closed at an exec. All that this program opens are.
+func closeInherited() {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// warnings returns the path of the file to which an engine without a client writes warnings.
+func (s *settings) warnings() (string, error) {
+	if s.StateDir == "" {
+		return "", errors.New("there is no directory for it")
+	}
+	return filepath.Join(s.StateDir, fmt.Sprintf("engine-%d.log", os.Getpid())), os.MkdirAll(s.StateDir, 0o700)
+}
+
+// keeper returns the configuration of a keeper of an engine.
+func (s *settings) keeper(eng *engine.Engine) keeper.Config {
+	return keeper.Config{
+		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Identity: s.identity,
+		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
+	}
+}
+
+// socketPlaces returns the paths that the directory of the sockets can have.
+func socketPlaces() []string { return sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) }
+
+// identity returns the identity of an engine with these settings. What only this program decides is not part
+// of it, so that a newer version takes the engine of an older one over.
+func (s *settings) identity() (string, error) {
+	c := s.Config
+	c.Version, c.Guard, c.Pip, c.GuardEnv, c.Since, c.Log = "", nil, nil, nil, time.Time{}, nil
+	c.Workspace = "" // Identity resolves its links
+	return sockets.Identity(s.Workspace, os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), c)
+}

@@ -1,0 +1,260 @@
+//go:build unix
+
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/kernel/descriptor"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/mcp/stdio"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/jobs"
+)
+
+// A client is the connection of a client.
+type client struct {
+	conn *sockets.Conn
+	gone chan struct{} // closed when the next client can be connected
+}
+
+// replaceTime bounds how long a new client waits for the end of a connection that its other side has
+// closed. A client that was killed and started again is there before the engine knows.
+const replaceTime = 1500 * time.Millisecond
+
+// serve serves a connection from its hello to its end. first reports whether it is the connection that the
+// engine was started with.
+func (k *Keeper) serve(c *sockets.Conn, first bool) {
+	defer c.Close()
+	h, err := c.Hear(k.Version)
+	if err == nil {
+		defer h.Stderr.Close()
+		switch h.Role {
+		case sockets.Client:
+			k.serveClient(c, h)
+			return
+		case sockets.Person:
+			k.servePerson(c, h)
+			return
+		case sockets.Yield:
+			k.yield(c)
+			return
+		}
+		c.Refuse("this version knows no role " + string(h.Role))
+	}
+	if first { // no client will come
+		k.in(func(s *state) { s.left, s.ends = time.Now(), time.Now() })
+	}
+}
+
+// serveClient serves a client, unless another one is connected.
+func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
+	if k.Lone != "" {
+		c.Refuse(k.Lone)
+		return
+	}
+	own := &client{conn: c, gone: make(chan struct{})}
+	var (
+		scope   engine.Scope
+		notices *report.Notices
+		number  int
+	)
+	late := time.NewTimer(replaceTime)
+	defer late.Stop()
+	for {
+		var other *client
+		if !k.in(func(s *state) {
+			if other = s.client; other != nil {
+				return
+			}
+			s.client, s.left, s.ends = own, time.Time{}, time.Time{}
+			s.clients++
+			unix.Umask(h.Umask)
+			k.Trail.Attach(h.Stderr, h.LogLevel)
+			s.scope = k.Engine.Scope(engine.Client{Env: h.Env, Grace: h.Grace, Timeout: h.Timeout, Log: k.Log})
+			s.notices = s.notices.Next()
+			scope, number, notices = s.scope, s.clients, s.notices
+		}) {
+			return // the engine ends, and the front finds another one
+		}
+		if other == nil {
+			break
+		}
+		if !hungUp(other.conn) {
+			c.Busy()
+			return
+		}
+		select {
+		case <-other.gone:
+		case <-late.C:
+			c.Busy()
+			return
+		}
+	}
+	in := newStream(c)
+	leave := func(goodbye bool) {
+		k.in(func(s *state) { k.depart(s, own, goodbye) })
+	}
+	in.leaves = func() { leave(true) }
+	if k.accept(c) {
+		mcp := server.Config{
+			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
+			Notices: notices, Resumes: number - 1,
+		}
+		k.talk(in, mcp, scope)
+	}
+	leave(in.goodbye.Load())
+}
+
+// depart notes that a client has left.
+func (k *Keeper) depart(s *state, c *client, goodbye bool) {
+	if s.client != c {
+		return // it was noted at the client's last line
+	}
+	linger := k.Linger
+	if goodbye {
+		linger = k.LingerGoodbye
+	}
+	s.client = nil
+	close(c.gone)
+	k.Trail.Detach()
+	s.left, s.ends, s.unread = time.Now(), time.Now().Add(linger), k.ended()
+	switch {
+	case linger <= 0 && goodbye:
+		s.end = Left
+	case linger <= 0:
+		s.end = Lost
+	case k.doors != nil:
+		k.doors.Touch()
+		k.conns.Go(func() { k.makeRoom(k.cut) }) // joined by Wait; ends when no engine is asked any more
+	}
+}
+
+// servePerson serves a command.
+func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
+	var scope engine.Scope
+	var w sockets.Welcome
+	if !k.in(func(s *state) { scope, w = s.scope, k.welcome(s) }) || c.Welcome(w) != nil {
+		return
+	}
+	scope.Log = nil // the client's log is not about commands
+	if h.Grace > 0 {
+		scope.Grace = h.Grace
+	}
+	k.talk(newStream(c), server.Config{
+		Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, By: jobs.Person,
+	}, scope)
+}
+
+// yield ends the engine if it waits for a client.
+func (k *Keeper) yield(c *sockets.Conn) {
+	yields := false
+	var w sockets.Welcome
+	k.in(func(s *state) {
+		w = k.welcome(s)
+		if yields = !w.Attended && !w.Ends.IsZero(); yields {
+			s.end = Replaced
+			k.close() // before the answer
+		}
+	})
+	if !yields {
+		c.Refuse("the engine does not wait for a client")
+		return
+	}
+	c.Welcome(w)
+}
+
+func (k *Keeper) accept(c *sockets.Conn) bool {
+	var w sockets.Welcome
+	return k.in(func(s *state) { w = k.welcome(s) }) && c.Welcome(w) == nil
+}
+
+// talk speaks MCP with the other side of a connection until that ends.
+func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
+	cut, lost := context.WithCancel(k.cut)
+	defer lost()
+	in.lost = lost
+	waits, leave := context.WithCancel(context.Background())
+	defer leave()
+	mcp := server.New(waits, c, scope)
+	transport := &stdio.Transport{Stream: in, Ordered: true, Cut: cut, Leave: leave, Log: scope.Log}
+	session, err := mcp.Connect(context.Background(), transport, nil)
+	if err == nil {
+		session.Wait()
+	}
+}
+
+// hungUp reports whether the other side of a connection has closed it.
+func hungUp(c *sockets.Conn) bool {
+	hung := true
+	descriptor.Use(c, func(fd int) error { // an error: it is closed
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		_, err := unix.Poll(fds, 0)
+		hung = fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+		return err
+	})
+	return hung
+}
+
+// A stream is a connection without the lines that only a Keeper understands.
+type stream struct {
+	*sockets.Conn
+	lost   func() // makes calls be answered at once; the answers are dropped if the connection has ended
+	leaves func() // notes a goodbye at once
+
+	within  bool        // the next byte is within a line
+	rest    []byte      // read and not returned yet
+	goodbye atomic.Bool // set before Read returns the end
+	closed  chan struct{}
+	close   func() error
+}
+
+func newStream(c *sockets.Conn) *stream {
+	s := &stream{Conn: c, closed: make(chan struct{}), leaves: func() {}}
+	s.close = sync.OnceValue(func() error {
+		close(s.closed)
+		return c.Close()
+	})
+	return s
+}
+
+// Close closes the connection.
+func (s *stream) Close() error { return s.close() }
+
+// Read returns lines for MCP. It ends at a goodbye. If the connection ends without one, the other side is
+// lost.
+func (s *stream) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		line, err := s.ReadPart()
+		if !s.within && err == nil {
+			switch string(bytes.TrimSpace(line)) {
+			case sockets.Goodbye:
+				s.goodbye.Store(true)
+				return 0, io.EOF
+			case sockets.GoodbyeNow:
+				s.goodbye.Store(true)
+				s.lost()
+				s.leaves()
+				<-s.closed // the end of input would mean that nobody reads the answers
+				return 0, io.EOF
+			}
+		}
+		if len(line) == 0 {
+			s.lost()
+			return 0, err
+		}
+		s.within, s.rest = err != nil, line
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}

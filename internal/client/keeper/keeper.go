@@ -1,0 +1,187 @@
+//go:build unix
+
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/reply/report"
+)
+
+// A Config configures a Keeper.
+type Config struct {
+	Engine  *engine.Engine
+	Version string
+	Since   time.Time // when the process started
+
+	// Places are the paths that the directory of the sockets can have, see [sockets.Places]. Without one
+	// that can be used, the engine has only its first client.
+	Places   []string
+	Identity func() (string, error) // computes the identity of the engine, see [sockets.Identity]
+
+	Linger        time.Duration // how long the engine continues after its client was lost
+	LingerGoodbye time.Duration // how long it continues after its client has said goodbye
+	// Recorded reports whether what jobs printed and how they ended can be read once the engine has ended.
+	// Otherwise the engine lingers if jobs have ended while no client was there.
+	Recorded bool
+
+	Scope engine.Scope // for persons, before there is a client
+
+	// Lone makes the engine part of the process that its client started: the Keeper serves only persons,
+	// and Run ends only with its context. It is the reason that other clients get.
+	Lone string
+
+	Log   *slog.Logger
+	Trail *Trail // where Log writes; nil if Lone
+}
+
+// An End is why a Keeper has ended.
+type End string
+
+// The ends of a Keeper.
+const (
+	Left     End = "goodbye"     // the client has said goodbye
+	Lost     End = "client gone" // the client was lost, and no other one came
+	Told     End = "told"        // the context is done
+	Replaced End = "replaced"    // the engine waited for a client, and too many of its workspace did
+)
+
+// A Keeper gives an engine its clients.
+type Keeper struct {
+	Config
+	workspace string
+	do        chan func()       // run by Run, which owns state
+	ending    chan struct{}     // closed when Run lets no client connect any more
+	conns     sync.WaitGroup    // one for each connection
+	cut       context.Context   // done when calls must be answered at once
+	cutAll    func()            // makes cut done
+	doors     *sockets.Listener // set by listen
+	state     state
+}
+
+// state is all that changes. Only functions that Run runs use it.
+type state struct {
+	client  *client         // nil: none is connected
+	clients int             // the number of clients so far
+	scope   engine.Scope    // that of the last client, also for persons
+	notices *report.Notices // what clients were told
+	left    time.Time       // when the last client left
+	ends    time.Time       // when the engine ends unless a client comes
+	end     End             // empty: the engine continues
+	door    error           // why the engine does not listen; errNotYet until its first job
+	unread  int             // jobs that had ended when the last client left
+}
+
+// New returns a Keeper. Run makes it work.
+func New(c Config) *Keeper {
+	k := &Keeper{
+		Config: c, workspace: sockets.Resolve(c.Engine.Workspace()),
+		do: make(chan func()), ending: make(chan struct{}),
+	}
+	k.cut, k.cutAll = context.WithCancel(context.Background())
+	k.state = state{door: errNotYet, scope: c.Scope, notices: new(report.Notices)}
+	return k
+}
+
+// restPause is the time between two checks whether an engine without a client has something to lose. Jobs
+// announce their ends; processes that they left behind don't.
+const restPause = time.Second
+
+// Run serves first, unless it is nil, and everything that connects later. It returns when the engine must
+// end, with the reason. No client can connect any more then, but connections may still be answered: Wait
+// waits for them.
+func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
+	defer close(k.ending)
+	defer k.close()
+	if first != nil {
+		k.conns.Go(func() { k.serve(first, true) }) // joined by Wait; ends with the connection
+	}
+	check := time.NewTimer(0)
+	defer check.Stop()
+	for k.state.end == "" {
+		changed := k.Engine.Jobs().Changed() // before what follows looks at the jobs
+		k.listen()
+		k.rest(check)
+		if k.state.end != "" {
+			break
+		}
+		if k.state.client != nil && k.state.door != errNotYet {
+			changed = nil // nothing to decide: jobs change often
+		}
+		select {
+		case f := <-k.do:
+			f()
+		case <-changed:
+		case <-check.C:
+		case <-ctx.Done():
+			k.state.end = Told
+			k.cutAll()
+		}
+	}
+	return k.state.end
+}
+
+// in runs f on the state and reports whether it did: the Keeper may have ended.
+func (k *Keeper) in(f func(*state)) bool {
+	done := make(chan struct{})
+	select {
+	case k.do <- func() { defer close(done); f(&k.state) }:
+		<-done
+		return true
+	case <-k.ending:
+		return false
+	}
+}
+
+// rest ends an engine without a client if its time is over or it has nothing to lose. Else check fires when
+// it must be asked again.
+func (k *Keeper) rest(check *time.Timer) {
+	s := &k.state
+	if s.client != nil || s.left.IsZero() || k.Lone != "" {
+		return
+	}
+	left := time.Until(s.ends)
+	unread := !k.Recorded && k.ended() > s.unread
+	if left <= 0 || !unread && k.Engine.Rests() {
+		s.end = Lost
+		return
+	}
+	check.Reset(min(left, restPause))
+}
+
+// ended returns the number of jobs that have ended.
+func (k *Keeper) ended() (n int) {
+	for _, ended := range k.Engine.Jobs().Totals().Ended {
+		n += int(ended)
+	}
+	return n
+}
+
+// Wait waits until all connections have ended, or ctx is done. What they have not written then is lost.
+func (k *Keeper) Wait(ctx context.Context) {
+	defer k.cutAll()
+	ended := make(chan struct{})
+	go func() { // owned by Wait; ends with the connections, or with the process
+		k.conns.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// welcome describes the engine to whoever connects.
+func (k *Keeper) welcome(s *state) sockets.Welcome {
+	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since, Lone: k.Lone != ""}
+	if w.Attended = s.client != nil || w.Lone; !w.Attended {
+		w.Left, w.Ends = s.left, s.ends
+	}
+	return w
+}

@@ -1,0 +1,48 @@
+package overview
+
+import (
+	"fmt"
+	"strings"
+
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// resumedMax bounds what is said about a taken-over engine, in bytes.
+const resumedMax = 300
+
+// Resumed names the jobs that have not ended and the sessions that have variables or a job, for a client that
+// takes over what an earlier one has left. It returns "" if there is nothing.
+func Resumed(unended []jobs.Record, sessions []Session) string {
+	var items []string
+	for _, record := range unended {
+		state := string(record.Status)
+		if record.Status == jobs.WaitingInput {
+			state = "waits for input"
+		}
+		items = append(items, fmt.Sprintf("job %s %s", record.ID, state))
+	}
+	for _, s := range sessions {
+		if s.Variables > 0 || s.Job != "" {
+			items = append(items, fmt.Sprintf("session %s with %s", s.Name, view.CountOf(s.Variables, "variable")))
+		}
+	}
+	var b strings.Builder
+	for i, item := range items {
+		rest := ""
+		if i < len(items)-1 {
+			rest = more(len(items) - i - 1)
+		}
+		if b.Len()+len("; ")+len(item)+len(rest) > resumedMax {
+			b.WriteString(more(len(items) - i))
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(item)
+	}
+	return b.String()
+}
+
+func more(n int) string { return fmt.Sprintf("; %d more: see list_jobs and list_sessions", n) }
