@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -237,4 +240,381 @@ func TestEngineHasOneClient(t *testing.T) {
 		}
 	}
 	a.run("print(x)")
+}
+
+// A command sees jobs and answers them. It takes nothing over, and news for the client stays there.
+func TestPersonTakesNothingOver(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	id := a.do("execute_python", "code", "name = input('Name? ')").Header("Job ID")
+	person := a.dial(sockets.Hello{Role: sockets.Person})
+	person.do("send_python_input", "job_id", id, "text", "Ada", "wait_seconds", 50)
+	if r := person.do("list_jobs"); r.Header("Also") != "" || r.Header("Resumed") != "" || !strings.Contains(string(r), id) {
+		t.Errorf("the person reads %s", r)
+	}
+	if r := a.run("print(name)"); !strings.Contains(r.Header("Also"), id+" completed") || !strings.Contains(string(r), "Ada") {
+		t.Errorf("the client reads %s", r)
+	}
+	person.lose()
+	a.run("print(name)")
+	a.lose()
+	late := a.dial(sockets.Hello{Role: sockets.Person}) // while no client is there
+	if r := late.do("list_jobs"); !strings.Contains(string(r), id) || r.Header("Resumed") != "" {
+		t.Errorf("the person reads %s", r)
+	}
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	if r := b.do("list_jobs"); !strings.Contains(r.Header("Resumed"), "session default with 1 variable") {
+		t.Errorf("the next client reads %s", r)
+	}
+}
+
+// Also says which jobs ended while no client was there.
+func TestJobsThatEndWithoutAClientAreSaid(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	a.run("x = 1")
+	a.write("go", "")
+	id := a.do("execute_command_async", "command", "while test -e go; do sleep 0.01; done; echo done", "wait_seconds", 0).Header("Job ID")
+	a.lose()
+	must.Do(t, os.Remove(filepath.Join(a.dir, "go")))
+	person := a.dial(sockets.Hello{Role: sockets.Person})
+	person.end(id)
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	if r := b.run("x"); !strings.Contains(r.Header("Also"), id+" completed") || !strings.Contains(r.Header("Resumed"), "session default") {
+		t.Errorf("the next client reads %s", r)
+	}
+}
+
+func TestEngineHasNothingOfItsClient(t *testing.T) {
+	t.Parallel()
+	a := &attached{started: prepare(t, "REPL_PYTHON="+realPython()), runtime: t.TempDir()}
+	inherited, theirs := must.Get2(os.Pipe())(t) // as a client can leave it open
+	defer inherited.Close()
+	a.cmd.ExtraFiles = []*os.File{theirs}
+	a.launch()
+	theirs.Close()
+	a.greet(sockets.Hello{Role: sockets.Client, Env: a.cmd.Env, Umask: 0o22})
+	must.Get(a.conn.Answer())(t)
+	a.talk()
+	if n, err := inherited.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("a descriptor of the client is open: %d, %v", n, err)
+	}
+	pid := a.cmd.Process.Pid
+	if dir := must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t); dir != "/" {
+		t.Errorf("the engine works in %s", dir)
+	}
+	if session, err := unix.Getsid(pid); session != pid || err != nil {
+		t.Errorf("the engine is in session %d, %v", session, err)
+	}
+	if got := a.do("execute_command_async", "command", "pwd; trap", "wait_seconds", 50); !strings.Contains(string(got), a.dir+"\n") {
+		t.Errorf("its jobs work in %s", got)
+	}
+	status := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))
+	if !strings.Contains(status, "SigIgn:\t0000000000000000\n") {
+		t.Errorf("the engine ignores signals: %s", status)
+	}
+}
+
+// Without a client an engine that would lose nothing ends at once, and so does one that no client reaches.
+func TestEngineWithoutAnythingToLoseEnds(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(*attached){
+		"unused":            func(*attached) {},
+		"no variables":      func(a *attached) { a.run("print(1)") },
+		"only a command":    func(a *attached) { a.do("execute_command_async", "command", "true", "wait_seconds", 50) },
+		"deleted variables": func(a *attached) { a.run("x = 1"); a.do("restart_python_worker") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startEngine(t, "REPL_LINGER=1h")
+			do(a)
+			a.lose()
+			if status := a.gone(); status != "exit status 0" {
+				t.Errorf("it ends with %s", status)
+			}
+		})
+	}
+	for name, line := range map[string]string{"no hello": "", "rubbish": "{}\n", "another protocol": `{"Protocol":9}` + "\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &attached{started: prepare(t), runtime: runtimeDir(t)}
+			a.launch()
+			io.WriteString(a.conn, line)
+			if status := a.gone(); status != "exit status 0" {
+				t.Errorf("it ends with %s", status)
+			}
+		})
+	}
+}
+
+func TestEngineWaitsForItsClient(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(*attached){
+		"variable": func(a *attached) { a.run("x = 1") },
+		"job":      func(a *attached) { a.do("execute_command_async", "command", "read line", "wait_seconds", 0) },
+		"process":  func(a *attached) { a.do("execute_command_async", "command", "sleep 1000 & disown", "wait_seconds", 50) },
+		"shell session": func(a *attached) {
+			a.do("execute_command_async", "command", "cd /", "shell_session", "sh", "wait_seconds", 50)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startEngine(t, "REPL_LINGER=2")
+			do(a)
+			a.lose()
+			w := a.waits()
+			if left := w.Ends.Sub(w.Left); left != 2*time.Second {
+				t.Errorf("it waits for %v", left)
+			}
+			a.gone()
+			if now := time.Now(); now.Before(w.Ends) {
+				t.Errorf("it has ended %v before its time", w.Ends.Sub(now))
+			}
+		})
+	}
+}
+
+// waits waits until the engine knows that its client is gone.
+func (a *attached) waits() (w sockets.Welcome) {
+	a.t.Helper()
+	d, name := a.sockets(), a.name()
+	polltest.Check(a.t, func() error {
+		c, welcome, err := d.Dial(context.Background(), name, sockets.Hello{Role: sockets.Person})
+		if err != nil {
+			return err
+		}
+		c.Close()
+		if w = welcome; w.Attended {
+			return errors.New("a client is there")
+		}
+		return nil
+	})
+	return w
+}
+
+func TestEngineLingersAfterAGoodbyeIfToldSo(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t, "REPL_LINGER_GOODBYE=1h", "REPL_LINGER=0")
+	a.run("x = 1")
+	a.leave(sockets.Goodbye)
+	a.waits()
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	b.run("print(x)")
+	b.lose()
+	b.gone()
+}
+
+// CI has a machine be left as it was found.
+func TestEngineDoesNotLingerInCI(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t, "CI=true")
+	a.run("x = 1")
+	a.lose()
+	a.gone()
+}
+
+// At a goodbye at the end of input, calls in flight are answered as usual. At a signal they are answered at once.
+func TestCallsAreAnsweredAtAGoodbye(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ goodbye, status string }{
+		"end of input": {sockets.Goodbye, "completed"},
+		"signal":       {sockets.GoodbyeNow, "running"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := startEngine(t)
+			a.write("go", "")
+			call := must.Get(a.Start("execute_command_async", map[string]any{"command": "touch begun; while test -e go; do sleep 0.01; done", "wait_seconds": 50}))(t)
+			polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(a.dir, "begun")); return err == nil })
+			a.leave(c.goodbye)
+			if c.status == "completed" {
+				must.Do(t, a.conn.CloseWrite())
+				must.Do(t, os.Remove(filepath.Join(a.dir, "go")))
+			}
+			r, err := call.Reply(a.ctx())
+			if status := r.Header("Status"); err != nil || !strings.HasPrefix(status, c.status) {
+				t.Errorf("the call is answered %v, %s", err, r)
+			}
+			a.gone()
+		})
+	}
+}
+
+func TestFiveEnginesOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	runtime, workspace := runtimeDir(t), t.TempDir()
+	elsewhere := startEngineIn(t, runtime)
+	elsewhere.run("x = 1")
+	elsewhere.lose()
+	elsewhere.waits()
+	var engines []*attached
+	for range maxLingering + 1 {
+		a := startEngineIn(t, runtime, "REPL_WORKDIR="+workspace)
+		a.run("x = 1")
+		engines = append(engines, a)
+	}
+	attended := startEngineIn(t, runtime, "REPL_WORKDIR="+workspace)
+	attended.run("x = 1")
+	for _, a := range engines {
+		a.lose()
+		a.waits()
+	}
+	engines[0].gone()
+	for _, a := range append(engines[1:], elsewhere) {
+		a.waits()
+	}
+	attended.run("print(x)")
+}
+
+// maxLingering is the number of engines of a workspace that can wait for a client.
+const maxLingering = 4
+
+func TestSignalEndsAnEngine(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			a := startEngine(t, "REPL_LINGER=1h")
+			pid := a.sleeper()
+			must.Do(t, a.cmd.Process.Signal(sig))
+			a.gone()
+			a.ended(pid)
+		})
+	}
+}
+
+// sleeper starts a job that is a process, and returns its pid.
+func (a *attached) sleeper() (pid int) {
+	a.t.Helper()
+	r := a.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "wait_seconds", 0)
+	r = a.prints(r.Header("Job ID"), "pid ")
+	_, after, _ := strings.Cut(r.Section("STDOUT"), "pid ")
+	number, _, _ := strings.Cut(after, "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(number))
+	if err != nil {
+		a.t.Fatalf("no pid: %s", r)
+	}
+	return pid
+}
+
+// ended waits for the end of a process.
+func (a *attached) ended(pid int) {
+	a.t.Helper()
+	polltest.Check(a.t, func() error {
+		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+			return fmt.Errorf("process %d is there: %v", pid, err)
+		}
+		return nil
+	})
+}
+
+func TestKilledEngineLeavesNothing(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	pid := a.sleeper()
+	name := a.name()
+	must.Do(t, a.cmd.Process.Kill())
+	a.exit()
+	a.ended(pid)
+	if _, _, err := a.sockets().Dial(t.Context(), name, sockets.Hello{Role: sockets.Client}); !errors.Is(err, sockets.ErrGone) {
+		t.Errorf("dialing it: %v", err)
+	}
+	if names := a.names(); len(names) > 0 {
+		t.Errorf("the names are %v", names)
+	}
+}
+
+// A client that was killed and started again can be there before the engine knows.
+func TestClientFollowsAtOnce(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	a.run("n = 0")
+	for range 20 {
+		call := must.Get(a.Start("wait_for_jobs", map[string]any{"job_ids": []string{}, "wait_seconds": 100}))(t)
+		a.lose()
+		a = a.takeOver(sockets.Hello{Env: a.cmd.Env})
+		a.run("n += 1")
+		_ = call
+	}
+	if r := a.run("print(n)"); !strings.Contains(string(r), "20") {
+		t.Errorf("%s", r)
+	}
+}
+
+// Without a client warnings go to a file, and the next front says how many.
+func TestWarningsWithoutAClient(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t, "REPL_LINGER=1h")
+	a.run("x = 1")
+	a.lose()
+	a.waits()
+	_, guard, ok := strings.Cut(string(a.dial(sockets.Hello{Role: sockets.Person}).do("server_status")), "guard (pid ")
+	number, _, _ := strings.Cut(guard, ")")
+	pid, err := strconv.Atoi(number)
+	if !ok || err != nil {
+		t.Fatal("no guard is named")
+	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
+	state := a.setting("REPL_STATE_DIR")
+	path := filepath.Join(state, fmt.Sprintf("engine-%d.log", a.cmd.Process.Pid))
+	polltest.Check(t, func() error {
+		if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "guard exited") {
+			return fmt.Errorf("%s has %q, %v", path, b, err)
+		}
+		return nil
+	})
+	log, theirs := must.Get2(os.Pipe())(t)
+	defer log.Close()
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env, Stderr: theirs})
+	theirs.Close()
+	b.leave(sockets.Goodbye)
+	b.gone()
+	if text := string(must.Get(io.ReadAll(log))(t)); !strings.Contains(text, "async-repl: 1 warning was logged to "+path+" while no client was connected\n") {
+		t.Errorf("the next front's log: %q", text)
+	}
+}
+
+// setting returns a variable of the engine's environment.
+func (a *attached) setting(name string) (value string) {
+	for _, kv := range a.cmd.Env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// A server that is one process has a socket for commands, too.
+func TestCommandsReachAServerOfOneProcess(t *testing.T) {
+	t.Parallel()
+	overStdio(t, "the test is about the process that the client starts")
+	a := &attached{runtime: runtimeDir(t)}
+	a.started = startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+a.runtime)
+	id := a.do("execute_python", "code", "input()").Header("Job ID")
+	name := a.name()
+	if _, _, err := a.sockets().Dial(t.Context(), name, sockets.Hello{Role: sockets.Client}); err == nil || !strings.Contains(err.Error(), "REPL_KEEPER=off") {
+		t.Errorf("another client: %v", err)
+	}
+	person := a.dial(sockets.Hello{Role: sockets.Person})
+	if r := person.do("list_jobs"); !strings.Contains(string(r), id) {
+		t.Errorf("the person reads %s", r)
+	}
+	a.stop()
+	a.gone()
+}
+
+// A server without a place for its socket works, and its status says why no command can reach it.
+func TestServerWithoutASocket(t *testing.T) {
+	t.Parallel()
+	overStdio(t, "the test is about the process that the client starts")
+	open := t.TempDir()
+	must.Do(t, os.Chmod(open, 0o777))
+	a := startServer(t, "XDG_RUNTIME_DIR="+open, "TMPDIR="+open)
+	a.end(a.do("execute_python", "code", "1").Header("Job ID"))
+	polltest.Check(t, func() error {
+		if r := a.do("server_status"); !strings.Contains(r.Header("Does not work"), open+" can be changed by other users") {
+			return fmt.Errorf("the status is %s", r)
+		}
+		return nil
+	})
 }

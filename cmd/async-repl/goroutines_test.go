@@ -16,13 +16,18 @@ import (
 var goroutines = map[string][]string{
 	"cmd/async-repl/http.go":    {"the accepting of connections, also for metrics"},
 	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics"},
-	"cmd/async-repl/serve.go":   {"the connection", "the end of the engine after a signal", "the catching of signals"},
+	"cmd/async-repl/engine.go":  {"the wait for a signal to an engine"},
+	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
 	"internal/engine/leave.go":   {"the end of a tenant that left"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
 	"internal/mcp/httpserver/sessions.go": {"one per MCP session over HTTP"},
+
+	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait"},
+	"internal/client/keeper/door.go":   {"a connection to an engine, and what accepts them", "a connection to an engine, and what accepts them"},
+	"internal/client/keeper/keeper.go": {"a connection to an engine, and what accepts them", "the wait for the connections of an engine"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},
 

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	testing := slices.ContainsFunc(os.Args[1:], func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 	switch {
 	case testing:
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	case os.Getenv(playFloor) != "":
 		os.Exit(serveFloor())
 	case os.Getenv(endsWithInput) != "" && slices.Contains(os.Args, "-listen"):
@@ -48,6 +48,18 @@ func TestMain(m *testing.M) {
 		}()
 	}
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// runTests runs the tests. Their servers listen for commands in a directory of their own.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "runtime")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	return m.Run()
 }
 
 // patience bounds every wait: a test that runs into it has failed.

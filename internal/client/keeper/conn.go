@@ -127,7 +127,8 @@ func (k *Keeper) depart(s *state, c *client, goodbye bool) {
 	s.client = nil
 	close(c.gone)
 	k.Trail.Detach()
-	s.left, s.ends, s.unread = time.Now(), time.Now().Add(linger), k.ended()
+	s.left, s.unread = time.Now(), k.ended()
+	s.ends = s.left.Add(linger)
 	switch {
 	case linger <= 0 && goodbye:
 		s.end = Left

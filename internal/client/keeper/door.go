@@ -82,10 +82,7 @@ func (k *Keeper) Backend() server.Backend { return backend{k.Engine, k} }
 func (b backend) Status(sc engine.Scope) overview.Server {
 	status := b.Engine.Status(sc)
 	b.k.in(func(s *state) {
-		switch {
-		case s.door == nil:
-			status.Works = append(status.Works, "a socket for commands: "+b.k.doors.Path())
-		case s.door != errNotYet:
+		if s.door != nil && s.door != errNotYet {
 			status.Lacks = append(status.Lacks, fmt.Sprintf("no later client and no command can reach this server: %v", s.door))
 		}
 	})

@@ -97,6 +97,7 @@ const restPause = time.Second
 // end, with the reason. No client can connect any more then, but connections may still be answered: Wait
 // waits for them.
 func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
+	defer k.cutAll() // commands get no answers that take long
 	defer close(k.ending)
 	defer k.close()
 	if first != nil {
@@ -121,7 +122,6 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
 		case <-check.C:
 		case <-ctx.Done():
 			k.state.end = Told
-			k.cutAll()
 		}
 	}
 	return k.state.end
@@ -165,7 +165,6 @@ func (k *Keeper) ended() (n int) {
 
 // Wait waits until all connections have ended, or ctx is done. What they have not written then is lost.
 func (k *Keeper) Wait(ctx context.Context) {
-	defer k.cutAll()
 	ended := make(chan struct{})
 	go func() { // owned by Wait; ends with the connections, or with the process
 		k.conns.Wait()

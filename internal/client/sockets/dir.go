@@ -152,23 +152,15 @@ func (d *Dir) Names() ([]Name, error) {
 func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, HelloTime)
 	defer cancel()
-	var dialer net.Dialer
-	dialed, err := dialer.DialContext(ctx, "unix", d.at(name.String()))
-	switch {
-	case errors.Is(err, unix.ECONNREFUSED):
-		unix.Unlinkat(int(d.file.Fd()), name.String(), 0)
-		return nil, Welcome{}, ErrGone
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, Welcome{}, ErrGone
-	case err != nil:
-		return nil, Welcome{}, fmt.Errorf("connecting to the engine of process %d: %w", name.PID, err)
+	c, err := d.connect(ctx, name)
+	if err != nil {
+		return nil, Welcome{}, err
 	}
-	c := NewConn(dialed.(*net.UnixConn))
 	c.SetDeadline(time.Now().Add(HelloTime))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) }) // owned by Dial; ends at once
 	defer stop()
-	w, err := Welcome{}, ownPeer(c.UnixConn)
-	if err == nil {
+	var w Welcome
+	if err = ownPeer(c.UnixConn); err == nil {
 		if err = c.Greet(h); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 			w, err = c.Answer() // an engine that refuses may close before it has read the hello
 		}
@@ -184,6 +176,22 @@ func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, err
 		return nil, w, err
 	}
 	return c, w, c.SetDeadline(time.Time{})
+}
+
+// connect connects to an engine, and removes the name of one that has ended.
+func (d *Dir) connect(ctx context.Context, name Name) (*Conn, error) {
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", d.at(name.String()))
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		unix.Unlinkat(int(d.file.Fd()), name.String(), 0)
+		return nil, ErrGone
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, ErrGone
+	case err != nil:
+		return nil, fmt.Errorf("connecting to the engine of process %d: %w", name.PID, err)
+	}
+	return NewConn(c.(*net.UnixConn)), nil
 }
 
 // Lock waits until no other process has the lock of the directory. It is for decisions about several engines.
@@ -223,7 +231,7 @@ const unfinished = ".new"
 // Listen listens at the name of this process. The file of a socket exists before its process listens, and
 // whoever connects in that instant would take the process for dead. So the socket gets its name by rename.
 func (d *Dir) Listen(identity string) (*Listener, error) {
-	d.removeUnfinished()
+	d.sweep()
 	l := &Listener{dir: d, name: Name{identity, os.Getpid()}}
 	first := l.name.String() + unfinished
 	unix.Unlinkat(int(d.file.Fd()), first, 0) // a process with our number was killed
@@ -241,22 +249,25 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 	return l, nil
 }
 
-// removeUnfinished removes the names of processes that were killed before they listened, which takes them
-// less than a millisecond.
-func (d *Dir) removeUnfinished() {
+// sweep removes the names that killed processes have left, so that they don't pile up. A name at which no
+// process listens yet is there for less than a millisecond.
+func (d *Dir) sweep() {
 	entries, _ := os.ReadDir(d.at("."))
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), unfinished) && time.Since(info.ModTime()) > time.Minute {
-			unix.Unlinkat(int(d.file.Fd()), e.Name(), 0)
+		if strings.HasSuffix(e.Name(), unfinished) {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+				unix.Unlinkat(int(d.file.Fd()), e.Name(), 0)
+			}
+		} else if n, ok := parseName(e.Name()); ok && unix.Kill(n.PID, 0) == unix.ESRCH { // or in another container
+			if c, err := d.connect(context.Background(), n); err == nil {
+				c.Close()
+			}
 		}
 	}
 }
 
 // Name returns the name of the socket.
 func (l *Listener) Name() Name { return l.name }
-
-// Path returns the path of the socket.
-func (l *Listener) Path() string { return filepath.Join(l.dir.path, l.name.String()) }
 
 // Touch notes that the client has left now, see [Dir.Names].
 func (l *Listener) Touch() {

@@ -206,6 +206,18 @@ func TestNameOfADeadEngineIsRemoved(t *testing.T) {
 	}
 }
 
+// Names of engines that no front looks for don't pile up.
+func TestListenRemovesDeadNames(t *testing.T) {
+	d := openDir(t)
+	living, _ := listen(t, d, strings.Repeat("1", identityLen), welcome)
+	die(t, d, Name{identity, 4194305})
+	l := must.Get(d.Listen(strings.Repeat("2", identityLen)))(t)
+	defer l.Close()
+	if names := must.Get(d.Names())(t); len(names) != 2 || !slices.Contains(names, living) || !slices.Contains(names, l.Name()) {
+		t.Errorf("the names are %v", names)
+	}
+}
+
 // A process can be killed between the two steps of Listen.
 func TestUnfinishedNamesAreRemoved(t *testing.T) {
 	d := openDir(t)
