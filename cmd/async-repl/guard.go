@@ -11,6 +11,16 @@ import (
 // server is killed. Only the server uses it, so help does not name it.
 const guardCommand = "guard"
 
+// guardLine returns the command line of the guard. It is the program that runs, even if another version has
+// taken the place of its file meanwhile: an engine can outlive an upgrade.
+func guardLine() ([]string, error) {
+	const own = "/proc/self/exe"
+	if _, err := os.Stat(own); err != nil {
+		return commandLine(guardCommand)
+	}
+	return []string{own, guardCommand}, nil
+}
+
 // commandLine returns the command line that runs a subcommand of this program.
 func commandLine(command string) ([]string, error) {
 	self, err := os.Executable()

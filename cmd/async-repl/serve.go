@@ -79,7 +79,7 @@ func configured(overHTTP bool, args []string, std standardStreams) (set settings
 		set.Shell, err = findShell(set.Shell)
 	}
 	if err == nil {
-		set.Guard, err = commandLine(guardCommand)
+		set.Guard, err = guardLine()
 	}
 	if err == nil {
 		set.Pip, err = commandLine(pipCommand)

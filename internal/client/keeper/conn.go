@@ -15,8 +15,10 @@ import (
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/kernel/descriptor"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/mcp/stdio"
+	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -63,6 +65,9 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		return
 	}
 	own := &client{conn: c, gone: make(chan struct{})}
+	if front, err := procfs.Inspect(c.Peer()); err == nil {
+		cgroup.Include(front.Process)
+	}
 	var (
 		scope   engine.Scope
 		notices *report.Notices

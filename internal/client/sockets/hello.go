@@ -124,6 +124,13 @@ func NewConn(c *net.UnixConn) *Conn {
 // Read reads from the stream after the first line.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
+// Peer returns the pid of the process at the other end, or of the one that made the connection if it is a
+// socket pair. It is 0 if that is not known.
+func (c *Conn) Peer() int {
+	pid, _ := peer(c.UnixConn)
+	return pid
+}
+
 // ReadPart returns the next line with its end, or a part of it if it is long, with bufio.ErrBufferFull. What
 // it returns is valid until the next read.
 func (c *Conn) ReadPart() ([]byte, error) { return c.in.ReadSlice('\n') }

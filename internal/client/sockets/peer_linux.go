@@ -20,14 +20,7 @@ func ownPeer(c *net.UnixConn) error {
 	if err := listener.OwnPeer(c); err != nil {
 		return err
 	}
-	var pid int
-	err := descriptor.Use(c, func(fd int) error {
-		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err == nil {
-			pid = int(cred.Pid)
-		}
-		return err
-	})
+	pid, err := peer(c)
 	if err == nil && pid == 0 { // the kernel shows no pid of another namespace
 		err = errors.New("it is in another container")
 	}
@@ -46,6 +39,19 @@ func ownPeer(c *net.UnixConn) error {
 		err = fmt.Errorf("process %d has connected from another container: use the program in the same one", pid)
 	}
 	return err
+}
+
+// peer returns the pid of the process at the other end of a connection, or 0 if it is in another pid
+// namespace.
+func peer(c *net.UnixConn) (pid int, err error) {
+	err = descriptor.Use(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
+			pid = int(cred.Pid)
+		}
+		return err
+	})
+	return pid, err
 }
 
 // namespaces returns the namespaces of a process that decide what its paths, users and addresses mean.

@@ -25,6 +25,19 @@ var own struct {
 	opened bool
 	base   string
 	err    error // why there is no base
+
+	included map[int]uint64 // start times by pid: processes that are ours, although this program has not started them
+}
+
+// Include has a process count as ours that this program has not started: the front of a client, which has
+// started this program. It is in the same group, and would keep it from having limits.
+func Include(p procfs.Process) {
+	own.Lock()
+	defer own.Unlock()
+	if own.included == nil {
+		own.included = make(map[int]uint64)
+	}
+	own.included[p.PID] = p.Start
 }
 
 // Available returns why no groups can be made here, or nil. It changes nothing.
@@ -130,8 +143,8 @@ func locate(groups, mounts string) (string, error) {
 // isRoot reports whether base is the root of all groups, where processes can be beside groups.
 func isRoot(base string) bool { return missing(base, "cgroup.type") }
 
-// members returns the living processes in a group: this program and its descendants, and the
-// others. One that this program can't see, because it is in another pid namespace, has the pid 0.
+// members returns the living processes in a group: this program, its descendants and what Include has
+// named, and the others. The caller holds own. One that this program can't see, because it is in another pid namespace, has the pid 0.
 func members(dir string) (ours, others []procfs.Process, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -156,7 +169,7 @@ func members(dir string) (ours, others []procfs.Process, err error) {
 		case pid == 0:
 			others = append(others, procfs.Process{Program: "of another namespace"})
 		case !there || s.Ended():
-		case descends(byPID, pid, os.Getpid()):
+		case descends(byPID, pid, os.Getpid()), own.included[pid] == s.Start:
 			ours = append(ours, s.Process)
 		default:
 			others = append(others, s.Process)

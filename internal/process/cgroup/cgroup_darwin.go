@@ -1,9 +1,16 @@
 package cgroup
 
-import "errors"
+import (
+	"errors"
+
+	"asyncrepl/internal/kernel/procfs"
+)
 
 // A Group can't be made on macOS: only nil is one. Its methods do nothing.
 type Group struct{}
+
+// Include does nothing.
+func Include(procfs.Process) {}
 
 // Available returns errors.ErrUnsupported.
 func Available() error { return errors.ErrUnsupported }

@@ -15,13 +15,20 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
 // parts are the programs that the test binary plays if its first argument names one.
 var parts = map[string]func(args []string){
-	"part-server": func(args []string) { partServer(args[0]) },
+	"part-server": func(args []string) {
+		for _, pid := range args[1:] {
+			Include(need(procfs.Inspect(need(strconv.Atoi(pid)))).Process)
+		}
+		partServer(args[0])
+	},
+	"part-member": func(args []string) { partMember(args[0], args[1]) },
 	"part-guard":  func([]string) { partGuard() },
 	"part-eater":  func([]string) { partEater() },
 }
@@ -160,6 +167,51 @@ func TestGroup(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// The process that has started a server can be in its group.
+func TestIncludedProcess(t *testing.T) {
+	dir := base(t)
+	front := exec.Command("/bin/sh", "-c", `echo $$ > "$1/cgroup.procs" && "$2" part-server "$1" $$; :`, "sh", dir, need(os.Executable()))
+	out, err := front.CombinedOutput()
+	if want := "available: <nil>\nmoved: true\n"; !strings.HasPrefix(string(out), want) || err != nil {
+		t.Errorf("got %q (%v), want %q", out, err, want)
+	}
+}
+
+// Only the process itself is included, and not its other children or another process with its pid.
+func TestIncludedMember(t *testing.T) {
+	here, err := current()
+	if err != nil {
+		t.Skip("no control groups: ", err)
+	}
+	dir, err := os.MkdirTemp(here, "async-repl-test-")
+	if err != nil {
+		t.Skip("our control group can't be written: ", err)
+	}
+	t.Cleanup(func() { polltest.Check(t, func() error { return os.Remove(dir) }) })
+	front := exec.Command("/bin/sh", "-c", `echo $$ > "$1/cgroup.procs"; sleep 1000 & "$2" part-member "$1" $$; kill $!; wait`, "sh", dir, need(os.Executable()))
+	out, err := front.CombinedOutput()
+	const want = "not included: ours 1, others 2\nits pid before: ours 1, others 2\nincluded: ours 2, others 1\n"
+	if string(out) != want || err != nil {
+		t.Errorf("got %q (%v), want %q", out, err, want)
+	}
+}
+
+// partMember counts the members of a group that it is in with its parent.
+func partMember(dir, parent string) {
+	p := need(procfs.Inspect(need(strconv.Atoi(parent)))).Process
+	for _, c := range []struct {
+		name  string
+		start uint64
+	}{{"not included", 0}, {"its pid before", p.Start - 1}, {"included", p.Start}} {
+		if c.start > 0 {
+			Include(procfs.Process{PID: p.PID, Start: c.start})
+		}
+		ours, others, err := members(dir)
+		exitOn(err)
+		fmt.Printf("%s: ours %d, others %d\n", c.name, len(ours), len(others))
+	}
 }
 
 // A group in which there are other processes is left as it is.
