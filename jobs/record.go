@@ -26,6 +26,9 @@ type Spec struct {
 	// session ran.
 	Aside bool `json:"aside,omitempty"`
 
+	// Keep lets the job continue when the client that started it has said goodbye.
+	Keep bool `json:"keep,omitempty"`
+
 	Site  string `json:"site,omitempty"`  // the environment that an install changes; empty: none
 	Holds bool   `json:"holds,omitempty"` // the Python jobs of its session wait for this install
 }

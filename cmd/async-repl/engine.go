@@ -18,7 +18,6 @@ import (
 	"asyncrepl/internal/client/keeper"
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
-	"asyncrepl/jobs"
 )
 
 // engineCommand is the subcommand of an engine in a process of its own. Only a front uses it, so help does not
@@ -81,18 +80,15 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 		}
 		tell()
 	}()
-	cause := jobs.Shutdown
-	switch end := k.Run(told, first); end {
-	case keeper.Told:
+	end := k.Run(told, first)
+	if end == keeper.Told {
 		endWithin(exitTime, set.Log, func() {
 			eng.Close()
 			k.Wait(context.Background())
 		})
 		return nil
-	case keeper.Lost, keeper.Replaced:
-		cause = jobs.ClientGone
 	}
-	eng.CloseBy(cause)
+	eng.CloseBy(end.Cause())
 	k.Wait(told)
 	return nil
 }

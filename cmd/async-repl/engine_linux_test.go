@@ -169,8 +169,8 @@ func TestEngineListensWithItsFirstJob(t *testing.T) {
 	t.Parallel()
 	a := startEngine(t)
 	a.do("server_status")
-	if entries, err := os.ReadDir(a.runtime); err != nil || len(entries) > 0 {
-		t.Errorf("without a job there is %v, %v", entries, err)
+	if names := a.names(); len(names) > 0 {
+		t.Errorf("without a job there are %v", names)
 	}
 	a.run("x = 1")
 	a.name()
@@ -621,4 +621,144 @@ func TestServerWithoutASocket(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A goodbye ends everything but what is kept.
+func TestKeptJobsOutliveAGoodbye(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t, "REPL_LINGER=1h")
+	a.write("go", "")
+	const wait = "while test -e go; do sleep 0.01; done"
+	command := a.do("execute_command_async", "command", wait+"; echo done", "keep", true, "wait_seconds", 0)
+	if keep := command.Header("Keep"); !strings.HasPrefix(keep, "continues when this client quits") {
+		t.Errorf("Keep: %q in %s", keep, command)
+	}
+	a.run("import os, time; x = 1")
+	python := a.do("execute_python", "code", "while os.path.exists('go'): time.sleep(0.01)\ny = 2", "keep", true, "wait_seconds", 0).Header("Job ID")
+	queued := a.do("execute_python", "code", "z = 3", "wait_seconds", 0).Header("Job ID")
+	a.run("lost = 1", "session", "other")
+	sleeper := a.sleeper()
+	a.do("execute_command_async", "command", "cd /", "shell_session", "sh", "wait_seconds", 50)
+	a.leave(sockets.Goodbye)
+	a.ended(sleeper)
+	w := a.waits()
+	if w.Kept != 2 || !w.Ends.IsZero() {
+		t.Errorf("the engine keeps %d and ends %v", w.Kept, w.Ends)
+	}
+	must.Do(t, os.Remove(filepath.Join(a.dir, "go")))
+
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	if r := b.end(python); r.Header("Status") != "completed" {
+		t.Errorf("the kept job of Python: %s", r)
+	}
+	if r := b.end(command.Header("Job ID")); !strings.Contains(string(r), "done") {
+		t.Errorf("the kept command: %s", r)
+	}
+	if r := b.end(queued); !strings.HasPrefix(r.Header("Status"), "cancelled") || r.Header("Ended by") != "shutdown" {
+		t.Errorf("the job that was not kept: %s", r)
+	}
+	if r := b.run("print(x + y)"); !strings.Contains(string(r), "3") {
+		t.Errorf("the kept session: %s", r)
+	}
+	if r := b.do("list_sessions"); strings.Contains(string(r), "other") {
+		t.Errorf("the other session is there: %s", r)
+	}
+	if r := b.do("execute_command_async", "command", "pwd", "shell_session", "sh", "wait_seconds", 50); !strings.Contains(string(r), a.dir) {
+		t.Errorf("the shell session is the old one: %s", r)
+	}
+	b.leave(sockets.Goodbye)
+	if w := b.waits(); w.Kept != 1 {
+		t.Errorf("with the session alone the engine keeps %d", w.Kept)
+	}
+	c := b.takeOver(sockets.Hello{Env: a.cmd.Env})
+	c.run("print(x + y)")
+	c.do("delete_session", "session", "default")
+	c.leave(sockets.Goodbye)
+	c.gone()
+}
+
+// An engine whose kept jobs have ended ends itself.
+func TestEngineEndsWithItsLastKeptJob(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	a.write("go", "")
+	id := a.do("execute_command_async", "command", "while test -e go; do sleep 0.01; done", "keep", true, "wait_seconds", 0).Header("Job ID")
+	a.leave(sockets.Goodbye)
+	a.waits()
+	person := a.dial(sockets.Hello{Role: sockets.Person})
+	person.do("cancel_job", "job_id", id)
+	person.end(id)
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env}) // without records the result waits for a client
+	if r := b.do("server_status"); b.do("check_job_status", "job_id", id).Header("Ended by") != "person" {
+		t.Errorf("the kept job: %s", r)
+	}
+	b.leave(sockets.Goodbye)
+	b.gone()
+}
+
+func TestKeptElsewhere(t *testing.T) {
+	t.Parallel()
+	runtime, workspace := runtimeDir(t), t.TempDir()
+	a := startEngineIn(t, runtime, "REPL_WORKDIR="+workspace, "REPL_MAX_JOBS=7")
+	a.do("execute_command_async", "command", "read line", "keep", true, "wait_seconds", 0)
+	a.do("execute_command_async", "command", "read line", "keep", true, "wait_seconds", 0)
+	a.leave(sockets.Goodbye)
+	a.waits()
+	b := startEngineIn(t, runtime, "REPL_WORKDIR="+workspace)
+	polltest.Check(t, func() error { // the first reply can be faster than the other engine
+		if said := b.do("list_jobs").Header("Kept elsewhere"); said != "2 jobs (async-repl ps)" {
+			return fmt.Errorf("Kept elsewhere: %q", said)
+		}
+		return nil
+	})
+	if said := b.do("list_jobs").Header("Kept elsewhere"); said != "" {
+		t.Errorf("said again: %q", said)
+	}
+	c := startEngineIn(t, runtime) // another workspace
+	if said := c.do("list_jobs").Header("Kept elsewhere"); said != "" {
+		t.Errorf("in another workspace: %q", said)
+	}
+}
+
+// Engines with kept jobs are not ended because others wait for a client, too.
+func TestKeptEnginesDontCount(t *testing.T) {
+	t.Parallel()
+	runtime, workspace := runtimeDir(t), t.TempDir()
+	var engines []*attached
+	for i := range maxLingering + 2 {
+		a := startEngineIn(t, runtime, "REPL_WORKDIR="+workspace)
+		a.do("execute_command_async", "command", "read line", "keep", i < 2, "wait_seconds", 0)
+		engines = append(engines, a)
+	}
+	for _, a := range engines {
+		a.lose()
+		a.waits()
+	}
+	for _, a := range engines {
+		a.waits()
+	}
+}
+
+func TestServerOfOneProcessKeepsNothing(t *testing.T) {
+	t.Parallel()
+	overStdio(t, "over HTTP jobs are kept until the server ends")
+	a := startServer(t, "REPL_KEEPER=off")
+	for tool, code := range map[string]string{"execute_python": "code", "execute_command_async": "command"} {
+		if said := a.refused(tool, code, "1", "keep", true); !strings.Contains(said, "REPL_KEEPER") {
+			t.Errorf("%s: %s", tool, said)
+		}
+	}
+}
+
+// Other engines of the workspace that speak another protocol are named.
+func TestOlderEngineIsNamed(t *testing.T) {
+	t.Parallel()
+	a := &attached{started: prepare(t, "REPL_PYTHON="+realPython()), runtime: runtimeDir(t)}
+	a.launch()
+	a.greet(sockets.Hello{Role: sockets.Client, Env: a.cmd.Env, Umask: 0o22, Older: []sockets.OtherProtocol{{Name: sockets.Name{PID: 4711}, Version: "0.9.1"}}})
+	must.Get(a.conn.Answer())(t)
+	a.talk()
+	if said := a.do("list_jobs").Header("Resumed"); said != "the engine of process 4711 is not resumed: it needs version 0.9.1 of async-repl" {
+		t.Errorf("Resumed: %q", said)
+	}
 }

@@ -116,7 +116,7 @@ func (s *settings) newConnection(k *keys, store *files.Store) func(context.Conte
 			return nil
 		}
 		config := s.connection(eng)
-		config.Files, config.PictureWait = store, pictureWait
+		config.Files, config.PictureWait, config.Keep = store, pictureWait, server.KeepServer
 		return server.New(ctx, config, eng.Scope(s.client()))
 	}
 }

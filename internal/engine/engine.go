@@ -75,6 +75,8 @@ type Engine struct {
 	settling sync.Once // see TakeKilled
 	kept     pyrepl.Checkpoints
 
+	keptRest time.Duration // the constant, except in tests
+
 	// deactivates reports whether an active environment of Python that a client's variables name is
 	// the server's. A tenant with its own workspace must not install into the server's environment.
 	deactivates bool
@@ -109,7 +111,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		config: c, started: time.Now(), owner: owner,
+		config: c, started: time.Now(), owner: owner, keptRest: keptRest,
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
 	e.scratch.State, e.scratch.OnMade = c.StateDir, owner.RemoveAtEnd

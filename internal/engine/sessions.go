@@ -87,6 +87,9 @@ type session struct {
 	opened time.Time
 	awaits int
 
+	// kept reports whether a client wants the session to outlive its goodbye, see keep.go.
+	kept bool
+
 	// named reports whether a client made the session with its settings. makeRoom does not drop
 	// such a session, because its settings would be lost.
 	named bool

@@ -54,7 +54,7 @@ func (k *Keeper) serve(c *sockets.Conn, first bool) {
 		c.Refuse("this version knows no role " + string(h.Role))
 	}
 	if first { // no client will come
-		k.in(func(s *state) { s.left, s.ends = time.Now(), time.Now() })
+		k.in(func(s *state) { s.how, s.left, s.ends = Lost, time.Now(), time.Now() })
 	}
 }
 
@@ -81,7 +81,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			if other = s.client; other != nil {
 				return
 			}
-			s.client, s.left, s.ends = own, time.Time{}, time.Time{}
+			s.client, s.left, s.ends, s.trimmed = own, time.Time{}, time.Time{}, false
 			s.clients++
 			unix.Umask(h.Umask)
 			k.Trail.Attach(h.Stderr, h.LogLevel)
@@ -113,7 +113,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	if k.accept(c) {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
-			Notices: notices, Resumes: number - 1,
+			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, Older: older(h.Older), Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
 	}
@@ -126,21 +126,18 @@ func (k *Keeper) depart(s *state, c *client, goodbye bool) {
 		return // it was noted at the client's last line
 	}
 	linger := k.Linger
-	if goodbye {
-		linger = k.LingerGoodbye
+	if s.how = Lost; goodbye {
+		linger, s.how = k.LingerGoodbye, Left
 	}
 	s.client = nil
 	close(c.gone)
 	k.Trail.Detach()
 	s.left, s.unread = time.Now(), k.ended()
 	s.ends = s.left.Add(linger)
-	switch {
-	case linger <= 0 && goodbye:
-		s.end = Left
-	case linger <= 0:
-		s.end = Lost
-	case k.doors != nil:
+	if k.doors != nil {
 		k.doors.Touch()
+	}
+	if k.doors != nil && linger > 0 {
 		k.conns.Go(func() { k.makeRoom(k.cut) }) // joined by Wait; ends when no engine is asked any more
 	}
 }
@@ -167,7 +164,7 @@ func (k *Keeper) yield(c *sockets.Conn) {
 	var w sockets.Welcome
 	k.in(func(s *state) {
 		w = k.welcome(s)
-		if yields = !w.Attended && !w.Ends.IsZero(); yields {
+		if yields = !w.Ends.IsZero(); yields {
 			s.end = Replaced
 			k.close() // before the answer
 		}

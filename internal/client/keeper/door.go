@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/client/sockets"
@@ -105,27 +107,77 @@ func (k *Keeper) makeRoom(ctx context.Context) {
 		return // another engine makes room, and takes long
 	}
 	defer unlock()
-	names, _ := dir.Names()
 	type other struct {
 		name sockets.Name
 		left time.Time
 	}
 	var waiting []other
-	for _, name := range names {
-		c, w, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Person})
-		if err != nil {
-			continue
-		}
-		c.Close()
-		if w.Workspace == k.workspace && !w.Attended && !w.Ends.IsZero() {
+	k.others(ctx, func(name sockets.Name, w sockets.Welcome) {
+		if !w.Ends.IsZero() {
 			waiting = append(waiting, other{name, w.Left})
 		}
-	}
+	})
 	slices.SortFunc(waiting, func(a, b other) int { return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.name.PID, b.name.PID)) })
-	for len(waiting) > maxLingering {
+	if waits := false; !k.in(func(s *state) { waits = !k.welcome(s).Ends.IsZero() }) || !waits {
+		return // a client has come
+	}
+	for len(waiting) >= maxLingering { // this engine waits, too
 		if c, _, err := dir.Dial(ctx, waiting[0].name, sockets.Hello{Version: k.Version, Role: sockets.Yield}); err == nil {
 			c.Close()
 		}
 		waiting = waiting[1:]
 	}
+}
+
+// elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep, and returns
+// a function that returns the answer. A client takes engines over by their identity, so it would not find
+// these.
+func (k *Keeper) elsewhere() func() (int, bool) {
+	answer := make(chan int, 1) // the goroutine does not wait for a reply
+	k.conns.Go(func() {         // joined by Wait; ends when the others have answered
+		defer close(answer)
+		kept := 0
+		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) { kept += w.Kept })
+		answer <- kept
+	})
+	return func() (int, bool) {
+		select {
+		case n, ok := <-answer:
+			return n, ok
+		default:
+			return 0, false
+		}
+	}
+}
+
+// others asks each other engine of the workspace for its state.
+func (k *Keeper) others(ctx context.Context, f func(sockets.Name, sockets.Welcome)) {
+	dir, err := sockets.OpenFirst(k.Places)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Names() // an error: there are none
+	for _, name := range names {
+		if name.PID == os.Getpid() {
+			continue
+		}
+		c, w, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Person})
+		if err != nil {
+			continue
+		}
+		c.Close()
+		if w.Workspace == k.workspace {
+			f(name, w)
+		}
+	}
+}
+
+// older describes the engines that only another version of the program can reach.
+func older(list []sockets.OtherProtocol) string {
+	var items []string
+	for _, o := range list {
+		items = append(items, fmt.Sprintf("the engine of process %d is not resumed: it needs version %s of async-repl", o.Name.PID, o.Version))
+	}
+	return strings.Join(items, "; ")
 }

@@ -12,6 +12,7 @@ import (
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/jobs"
 )
 
 // A Config configures a Keeper.
@@ -71,8 +72,10 @@ type state struct {
 	clients int             // the number of clients so far
 	scope   engine.Scope    // that of the last client, also for persons
 	notices *report.Notices // what clients were told
-	left    time.Time       // when the last client left
-	ends    time.Time       // when the engine ends unless a client comes
+	how     End             // how the last client left
+	left    time.Time       // when it left; zero: a client is connected
+	ends    time.Time       // when the engine ends unless a client comes, or ends what is not kept
+	trimmed bool            // what is not kept has been ended
 	end     End             // empty: the engine continues
 	door    error           // why the engine does not listen; errNotYet until its first job
 	unread  int             // jobs that had ended when the last client left
@@ -139,21 +142,41 @@ func (k *Keeper) in(f func(*state)) bool {
 	}
 }
 
-// rest ends an engine without a client if its time is over or it has nothing to lose. Else check fires when
-// it must be asked again.
+// keptPause is the time between two checks whether a kept session has been idle too long.
+const keptPause = time.Minute
+
+// unreadTime is how long the ends of kept jobs wait for a client if there are no records.
+const unreadTime = 24 * time.Hour
+
+// rest ends an engine without a client if its time is over or it has nothing to lose. Jobs and sessions that
+// the client wants to be kept are not ended, but everything else is then. check fires when rest must be asked
+// again.
 func (k *Keeper) rest(check *time.Timer) {
 	s := &k.state
 	if s.client != nil || s.left.IsZero() || k.Lone != "" {
 		return
 	}
-	left := time.Until(s.ends)
+	kept, left := k.Engine.Kept(), time.Until(s.ends)
 	unread := !k.Recorded && k.ended() > s.unread
-	if left <= 0 || !unread && k.Engine.Rests() {
-		s.end = Lost
-		return
+	switch {
+	case left > 0 && (kept > 0 || unread || !k.Engine.Rests()):
+		check.Reset(min(left, restPause))
+	case left <= 0 && (kept > 0 || s.trimmed && unread && time.Since(s.left) < unreadTime):
+		if !s.trimmed {
+			s.trimmed = true
+			k.Engine.EndUnkept(causes[s.how])
+		}
+		check.Reset(keptPause)
+	default:
+		s.end = s.how
 	}
-	check.Reset(min(left, restPause))
 }
+
+// causes are the causes of the ends of jobs.
+var causes = map[End]jobs.By{Left: jobs.Shutdown, Told: jobs.Shutdown, Lost: jobs.ClientGone, Replaced: jobs.ClientGone}
+
+// Cause returns the cause of the ends of jobs that the end of the engine ends.
+func (e End) Cause() jobs.By { return causes[e] }
 
 // ended returns the number of jobs that have ended.
 func (k *Keeper) ended() (n int) {
@@ -180,7 +203,10 @@ func (k *Keeper) Wait(ctx context.Context) {
 func (k *Keeper) welcome(s *state) sockets.Welcome {
 	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since, Lone: k.Lone != ""}
 	if w.Attended = s.client != nil || w.Lone; !w.Attended {
-		w.Left, w.Ends = s.left, s.ends
+		w.Left = s.left
+	}
+	if w.Kept = k.Engine.Kept(); w.Kept == 0 && !w.Attended {
+		w.Ends = s.ends
 	}
 	return w
 }

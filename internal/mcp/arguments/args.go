@@ -21,7 +21,7 @@ type Args struct {
 	Session, Name, Cwd, Path       string
 	FromSession, FromCheckpoint    string
 	ShellSession                   string
-	Checkpoint                     bool
+	Checkpoint, Keep               bool
 	Python, Venv, Packages         string
 	JobID, Before, FromJob         string
 	JobIDs, Names, Args            []string

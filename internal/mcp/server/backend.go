@@ -38,6 +38,8 @@ type Backend interface {
 	// Delete ends a Python session for good. kept is the directory of its own environment, which
 	// stays, or empty.
 	Delete(name string, by jobs.By, reason string) (wait func(context.Context) (engine.End, error), kept func() string, err error)
+	// Keep lets a Python session outlive the goodbye of its client.
+	Keep(session string)
 	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
 	Losses() []*engine.Loss
 	// TakeKilled says what servers in the workspace took along when they were killed, a line for each, if
@@ -55,6 +57,21 @@ type Backend interface {
 	Status(sc engine.Scope) overview.Server
 }
 
+// A Keep says what becomes of a job that a call wants to be kept.
+type Keep int
+
+const (
+	KeepRefused Keep = iota // the server ends with its client, so such calls are refused
+	KeepLonger              // the job continues when its client has said goodbye
+	KeepServer              // clients end nothing when they leave, so the job ends with the server
+)
+
+// keepText says in replies about a kept job how long it is kept.
+var keepText = map[Keep]string{
+	KeepLonger: "continues when this client quits; a Python session stays, too, until it was idle for 24 hours",
+	KeepServer: "continues when this client quits, and ends with the server",
+}
+
 // MostChars are the most characters that a call or Config.MaxChars can ask for.
 const MostChars = arguments.MaxText
 
@@ -70,6 +87,13 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
+	Keep     Keep // what becomes of jobs that a call wants to be kept
+	// Elsewhere returns the number of jobs and sessions that other engines keep in this workspace, and false
+	// while that is not known. The first reply after that says it. Nil: there are no other engines.
+	Elsewhere func() (int, bool)
+	// Older describes engines of the same workspace that only another version of the program can reach. The
+	// first reply says so. Empty: there are none.
+	Older string
 	// Notices are what the client was told, by this connection and by those before it. Nil: the connection has
 	// its own.
 	Notices *report.Notices

@@ -17,6 +17,9 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	if err := c.args.CheckCode(); err != nil {
 		return nil, err
 	}
+	if err := c.canKeep(); err != nil {
+		return nil, err
+	}
 	if c.args.FromJob != "" {
 		return c.executeFrom(ctx)
 	}
@@ -38,6 +41,14 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	return c.execute(ctx, spec, c.keeping(py, py.ExecFile(file)))
 }
 
+// canKeep refuses a call that wants its job to be kept if the server ends with its client.
+func (c *call) canKeep() error {
+	if c.args.Keep && c.Keep == KeepRefused {
+		return report.Mistakef("keep: this server ends with its client (REPL_KEEPER=off), so it can keep no job. Leave keep out, or have a person set REPL_KEEPER=on.")
+	}
+	return nil
+}
+
 // keeping returns a runner of code, which leaves a checkpoint if the call asks for one.
 func (c *call) keeping(py engine.Session, run jobs.Runner) jobs.Runner {
 	if c.args.Checkpoint {
@@ -47,6 +58,9 @@ func (c *call) keeping(py engine.Session, run jobs.Runner) jobs.Runner {
 }
 
 func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
+	if err := c.canKeep(); err != nil {
+		return nil, err
+	}
 	dir, err := c.directory(c.args.Cwd)
 	if err != nil {
 		return nil, err
@@ -76,7 +90,10 @@ func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 
 // execute starts a job and waits for it during the grace.
 func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
-	spec.Timeout = c.scope.Timeout
+	spec.Timeout, spec.Keep = c.scope.Timeout, c.args.Keep
+	if spec.Keep && spec.Kind == jobs.Python {
+		c.Backend.Keep(spec.Session)
+	}
 	if c.args.Timeout != nil {
 		spec.Timeout, spec.Spare = *c.args.Timeout, spec.Kind == jobs.Python
 	}

@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
@@ -69,7 +70,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	}
 	return &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
-		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable, Kept: keepText[shared.Keep]}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
 	}
 }
 
@@ -143,12 +144,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	for _, line := range killed {
 		reply.Insert("Lost", line)
 	}
-	if c.Resumes > 0 && current.notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
-		list, _ := c.Backend.Sessions()
-		if resumed := overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list); resumed != "" {
-			reply.Insert("Resumed", resumed)
-		}
-	}
+	c.resume(current.notices, reply)
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
 		if current.notices.Once(loss.Session + " " + loss.Job) {
 			reply.Insert("Lost", loss.String())
@@ -162,6 +158,26 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		})
 	}
 	return res
+}
+
+// resume says in the first reply to a client what earlier ones have left.
+func (c *conn) resume(notices *report.CallNotices, reply *report.Reply) {
+	if c.Elsewhere != nil {
+		if n, known := c.Elsewhere(); known && notices.Once(fmt.Sprintf("elsewhere %d", c.Resumes)) && n > 0 {
+			reply.Insert("Kept elsewhere", view.CountOf(n, "job")+" (async-repl ps)")
+		}
+	}
+	if c.Resumes == 0 && c.Older == "" || !notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
+		return
+	}
+	resumed := c.Older
+	if c.Resumes > 0 {
+		list, _ := c.Backend.Sessions()
+		resumed = overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list, c.Older)
+	}
+	if resumed != "" {
+		reply.Insert("Resumed", resumed)
+	}
 }
 
 // refusal returns the reply for an error.

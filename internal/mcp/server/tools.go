@@ -149,12 +149,12 @@ func tools(of defaults) []*tool {
 	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while it continues.",
-		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "wait_seconds", "timeout_seconds", "max_chars"},
+		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "keep", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait: longest, hints: runs, call: (*call).executeCommand,
 	}, {
 		name: "execute_python", toolset: core,
 		about:    "Run Python code or a file as a job in a session that keeps variables. Returns output and result, or after " + after + " s a job id while it continues.",
-		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "wait_seconds", "timeout_seconds", "max_chars"},
+		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "keep", "wait_seconds", "timeout_seconds", "max_chars"},
 		wait:     longest, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,

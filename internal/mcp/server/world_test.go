@@ -41,6 +41,7 @@ type world struct {
 	sessions  map[string]engine.SessionSpec // that exist
 	histories map[string]engine.History
 	losses    []*engine.Loss
+	kept      []string // the sessions that calls have kept
 	requests  []engine.Command
 	asked     []engine.Request
 	order     []string    // the codes that Python was given
@@ -112,6 +113,13 @@ func (w *world) Status(sc engine.Scope) overview.Server {
 
 // TakeKilled implements Backend.
 func (w *world) TakeKilled() []string { return nil }
+
+// Keep implements Backend.
+func (w *world) Keep(session string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept = append(w.kept, session)
+}
 
 // Losses implements Backend.
 func (w *world) Losses() []*engine.Loss {

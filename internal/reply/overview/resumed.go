@@ -12,9 +12,13 @@ import (
 const resumedMax = 300
 
 // Resumed names the jobs that have not ended and the sessions that have variables or a job, for a client that
-// takes over what an earlier one has left. It returns "" if there is nothing.
-func Resumed(unended []jobs.Record, sessions []Session) string {
+// takes over what an earlier one has left. older, unless it is empty, comes first. Resumed returns "" if
+// there is nothing.
+func Resumed(unended []jobs.Record, sessions []Session, older string) string {
 	var items []string
+	if older != "" {
+		items = append(items, older)
+	}
 	for _, record := range unended {
 		state := string(record.Status)
 		if record.Status == jobs.WaitingInput {

@@ -20,7 +20,9 @@ type Reporter struct {
 	// Restorable returns the job of the checkpoint that the session of a job can continue from, if
 	// the variables were lost in that job and none were made since; nil: there are no checkpoints.
 	Restorable func(jobs.Record) string
-	now        func() time.Time // if nil, time.Now
+	// Kept says how long a job is kept that its client wants to be kept.
+	Kept string
+	now  func() time.Time // if nil, time.Now
 }
 
 func (rp *Reporter) time() time.Time {
@@ -244,6 +246,9 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 			rung += " (" + in.hold.Why + ")"
 		}
 		r.Line("Cancelling", rung)
+	}
+	if record.Keep && !record.Status.Final() {
+		r.Line("Keep", rp.Kept)
 	}
 	switch {
 	case record.Status == jobs.Queued:
