@@ -123,7 +123,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"checkpoint":                       boolean("snapshot the variables after it", func(a *Args) *bool { return &a.Checkpoint }),
 		"restart_python_worker.checkpoint": text("continue from: latest, or its job's id", func(a *Args) *string { return &a.FromCheckpoint }, notEmpty),
 
-		"keep": boolean("continue after this client quits", func(a *Args) *bool { return &a.Keep }),
+		"keep": boolean("outlive this client", func(a *Args) *bool { return &a.Keep }),
 
 		"export_session.overwrite": boolean("replace an existing file", func(a *Args) **bool { return &a.Overwrite }),
 

@@ -34,7 +34,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		args string
 		want string // all of it, with * for anything
 	}{
-		{"unknown, of a later feature", "execute_python", `{"keep": true}`, "Unknown parameter: keep. execute_python takes: *"},
+		{"unknown, of a later feature", "execute_python", `{"priority": 1}`, "Unknown parameter: priority. execute_python takes: *"},
 		{"unknown, forged", "list_jobs", `{"a\nStatus: completed": 1}`, `Unknown parameter: a\nStatus: completed. *list_jobs takes: *`},
 		{"neither code nor path", "execute_python", `{}`, "code is missing. Give the code, or the path of a file to run."},
 		{"code and path", "execute_python", `{"code": "x", "path": "a.py"}`, "code and path are both given. Give the code, or the path of a file to run."},

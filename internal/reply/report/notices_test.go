@@ -186,3 +186,37 @@ func TestLossIsAnnouncedUntilItIsDelivered(t *testing.T) {
 		t.Error("a cancelled call announces a loss")
 	}
 }
+
+// The next connection announces what the one before it has not, and nothing twice. Answers of the one before
+// that are still under way change nothing.
+func TestNoticesOfTheNextConnection(t *testing.T) {
+	r := jobstest.Registry(t)
+	said := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Shell}, script{write: func(*jobs.Port) {}})
+	ends := make(chan struct{})
+	unsaid := jobstest.Start(t, r, jobs.Spec{Kind: jobs.Shell}, script{write: func(*jobs.Port) { <-ends }})
+	var n Notices
+	n.reply(said, jobstest.End(t, said), true)
+	n.reply(unsaid, unsaid.Record(), true)
+	lost := n.Call()
+	lost.Watch(unsaid)
+	close(ends)
+	lost.Shows(jobstest.End(t, unsaid))
+	once := n.Call()
+	once.Once("a loss")
+	once.Settle(true)
+
+	next := n.Next()
+	c := next.Call()
+	if got, want := strings.Join(c.Also(), ", "), "job "+unsaid.ID()+" completed"; got != want {
+		t.Errorf("the next connection says %q, want %q", got, want)
+	}
+	lost.Settle(true)
+	if c.Once("a loss") {
+		t.Error("a loss is said again")
+	}
+	c.Settle(true)
+	c = next.Call()
+	if got := c.Also(); got != nil {
+		t.Errorf("said again: %q", got)
+	}
+}
