@@ -3,12 +3,15 @@ package server
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -293,5 +296,64 @@ func TestAnswerOfAPersonIsSaidOnce(t *testing.T) {
 	w.ended(id)
 	if got := field(agent.status(id), "Ended by"); got != "person" {
 		t.Errorf("ended by %q", got)
+	}
+}
+
+// The first reply to a client that took an engine over says what is there, even if an answer with that was lost.
+func TestResumedIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.dial(engine.Scope{})
+	id := first.begin("hang")
+	w.config.Resumes, w.config.Notices = 1, new(report.Notices)
+	var known atomic.Bool
+	w.config.Elsewhere = func() (int, bool) { return 1, known.Load() }
+	next := w.dial(engine.Scope{})
+	got := next.call("list_sessions", given{})
+	if want := "job " + id + " running"; field(got, "Resumed") != want || field(got, "Kept elsewhere") != "" {
+		t.Errorf("the first reply lacks %q:\n%s", want, got)
+	}
+	known.Store(true)
+	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "1 job (async-repl ps)" {
+		t.Errorf("the second reply:\n%s", got)
+	}
+	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "" {
+		t.Errorf("said again:\n%s", got)
+	}
+	w.config.Resumes = 2
+	if got := w.dial(engine.Scope{}).call("list_sessions", given{}); !strings.HasPrefix(field(got, "Resumed"), "job "+id) {
+		t.Errorf("the first reply to the third client:\n%s", got)
+	}
+}
+
+// Replies say how long a job is kept. A server that ends with its client refuses to keep one, before anything
+// has started.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	args := given{"command": code("hang"), "keep": true, "wait_seconds": 0}
+	if got := w.dial(engine.Scope{}).refused("execute_command_async", args); !strings.Contains(got, "REPL_KEEPER") {
+		t.Errorf("refused by %s", got)
+	}
+	if n := len(w.Jobs().List(jobs.Filter{})); n != 0 {
+		t.Errorf("%d jobs have started", n)
+	}
+	for keep, want := range map[Keep]string{
+		KeepLonger: "continues when this client quits; a Python session stays, too, until it was idle for 24 hours",
+		KeepServer: "continues when this client quits, and ends with the server",
+	} {
+		w.config.Keep = keep
+		c := w.dial(engine.Scope{})
+		got := c.call("execute_command_async", args)
+		if field(got, "Keep") != want {
+			t.Errorf("the reply lacks %q:\n%s", want, got)
+		}
+		if got := c.call("execute_command_async", given{"command": code("hang"), "wait_seconds": 0}); field(got, "Keep") != "" {
+			t.Errorf("a job that is not kept:\n%s", got)
+		}
+	}
+	w.dial(engine.Scope{}).call("execute_python", given{"code": code("hang"), "session": "lab", "keep": true, "wait_seconds": 0})
+	if !slices.Equal(w.kept, []string{"lab"}) {
+		t.Errorf("the kept sessions are %q", w.kept)
 	}
 }

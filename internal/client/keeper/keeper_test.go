@@ -1,0 +1,176 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/client/keeper"
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/jobs"
+)
+
+// These tests have the engine in their own process, so that they see how its jobs end. What needs a process
+// for each is tested in cmd.
+
+// A world is an engine and the connection of its first client.
+type world struct {
+	*client.Client
+	t      *testing.T
+	eng    *engine.Engine
+	conn   *sockets.Conn
+	ended  chan keeper.End
+	places []string
+}
+
+func start(t *testing.T, linger time.Duration) *world {
+	t.Helper()
+	w := &world{t: t, ended: make(chan keeper.End, 1), places: []string{filepath.Join(t.TempDir(), "async-repl")}}
+	w.eng = must.Get(engine.New(engine.Config{
+		Version: "test", Workspace: t.TempDir(), Shell: "/bin/sh", StateDir: t.TempDir(),
+		MaxJobs: 10, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
+	}))(t)
+	t.Cleanup(w.eng.Close)
+	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t) // plays the standard error of the process
+	t.Cleanup(func() { log.Close() })
+	k := keeper.New(keeper.Config{
+		Engine: w.eng, Version: "test", Places: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
+		Identity: func() (string, error) { return sockets.Identity(w.eng.Workspace(), "", "", nil) },
+		Trail: keeper.NewTrail(keeper.TrailConfig{
+			Stderr: log, Writer: log, Path: func() (string, error) { return filepath.Join(t.TempDir(), "warnings"), nil }, Level: func(slog.Level) {},
+		}),
+	})
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
+	conns := make([]*sockets.Conn, 2)
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "end")
+		c := must.Get(net.FileConn(f))(t)
+		f.Close()
+		t.Cleanup(func() { c.Close() })
+		conns[i] = sockets.NewConn(c.(*net.UnixConn))
+	}
+	w.conn = conns[0]
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { w.ended <- k.Run(ctx, conns[1]) }() // ends with cancel
+	t.Cleanup(func() {
+		cancel()
+		k.Wait(context.Background())
+	})
+	mask := unix.Umask(0o22)
+	unix.Umask(mask)
+	must.Do(t, w.conn.Greet(sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: mask}))
+	must.Get(w.conn.Answer())(t)
+	w.Client = client.New(w.conn, w.conn)
+	must.Do(t, w.Initialize(t.Context()))
+	return w
+}
+
+// waits starts a job that waits for input.
+func (w *world) waits() *jobs.Job {
+	w.t.Helper()
+	r := must.Get(w.Call(w.t.Context(), "execute_command_async", map[string]any{"command": "read line", "wait_seconds": 0}))(w.t)
+	return must.Get(w.eng.Jobs().Get(r.Header("Job ID")))(w.t)
+}
+
+// The receipt of a job says what its end was about.
+func TestReceiptsNameTheEndOfTheClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(*world)
+		want  jobs.By
+	}{
+		"lost":    {func(w *world) { w.conn.Close() }, jobs.ClientGone},
+		"goodbye": {func(w *world) { io.WriteString(w.conn, sockets.Goodbye+"\n") }, jobs.Shutdown},
+		"signal":  {func(w *world) { io.WriteString(w.conn, sockets.GoodbyeNow+"\n") }, jobs.Shutdown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, 0)
+			j := w.waits()
+			c.leave(w)
+			w.eng.CloseBy((<-w.ended).Cause())
+			if record := j.Record(); record.Receipt.By != c.want || record.Status != jobs.Cancelled {
+				t.Errorf("the job ended by %q as %s", record.Receipt.By, record.Status)
+			}
+		})
+	}
+}
+
+// The name is removed before anything else.
+func TestNameIsRemovedBeforeTheEnd(t *testing.T) {
+	w := start(t, 0)
+	j := w.waits()
+	d := must.Get(sockets.Open(w.places[0]))(t)
+	defer d.Close()
+	polltest.Check(t, func() error {
+		if names := must.Get(d.Names())(t); len(names) != 1 {
+			return errors.New("the engine does not listen")
+		}
+		return nil
+	})
+	w.conn.Close()
+	<-w.ended
+	if names := must.Get(d.Names())(t); len(names) > 0 {
+		t.Errorf("the names are %v", names)
+	}
+	if record := j.Record(); record.Status.Final() {
+		t.Errorf("the job has ended before: %s", record.Status)
+	}
+}
+
+func TestEngineYieldsToOthers(t *testing.T) {
+	w := start(t, time.Hour)
+	w.waits()
+	d := must.Get(sockets.Open(w.places[0]))(t)
+	defer d.Close()
+	ask := func() (err error) {
+		names := must.Get(d.Names())(t)
+		if len(names) != 1 {
+			return errors.New("the engine does not listen")
+		}
+		c, _, err := d.Dial(t.Context(), names[0], sockets.Hello{Role: sockets.Yield})
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	polltest.Check(t, func() error {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), "does not wait") {
+			return errors.Join(errors.New("it did not refuse while a client is there"), err)
+		}
+		return nil
+	})
+	w.conn.Close()
+	polltest.Check(t, ask)
+	if end := <-w.ended; end != keeper.Replaced || end.Cause() != jobs.ClientGone {
+		t.Errorf("it ended as %q", end)
+	}
+}
+
+func TestUnknownRoleIsRefused(t *testing.T) {
+	w := start(t, time.Hour)
+	w.waits()
+	d := must.Get(sockets.Open(w.places[0]))(t)
+	defer d.Close()
+	polltest.Check(t, func() error {
+		names := must.Get(d.Names())(t)
+		if len(names) != 1 {
+			return errors.New("the engine does not listen")
+		}
+		if _, _, err := d.Dial(t.Context(), names[0], sockets.Hello{Role: "page"}); err == nil || !strings.Contains(err.Error(), "page") {
+			t.Fatalf("Dial: %v", err)
+		}
+		return nil
+	})
+}
