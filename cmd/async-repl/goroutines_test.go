@@ -20,13 +20,14 @@ var goroutines = map[string][]string{
 	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
+	"internal/engine/keep.go":    {"the end of what ended jobs have left, except kept ones"},
 	"internal/engine/leave.go":   {"the end of a tenant that left"},
 	"internal/engine/tenants.go": {"the end of one tenant of several"},
 
 	"internal/mcp/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
 	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait"},
-	"internal/client/keeper/door.go":   {"a connection to an engine, and what accepts them", "a connection to an engine, and what accepts them"},
+	"internal/client/keeper/door.go":   {"a connection to an engine, and what accepts them", "a connection to an engine, and what accepts them", "the question to other engines what they keep"},
 	"internal/client/keeper/keeper.go": {"a connection to an engine, and what accepts them", "the wait for the connections of an engine"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},
