@@ -55,12 +55,13 @@ type keys struct {
 	certificate *listener.Certificate // nil: no TLS
 	tenants     *engine.Tenants
 	files       *files.Store
+	doors       *doors
 	log         *slog.Logger
 }
 
 // openKeys reads the files, and prepares the tenants.
-func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store) (*keys, error) {
-	k := &keys{tenants: tenants, files: store, log: s.Log}
+func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store, d *doors) (*keys, error) {
+	k := &keys{tenants: tenants, files: store, doors: d, log: s.Log}
 	var err error
 	if s.access.cert != "" {
 		if k.certificate, err = listener.Load(s.access.cert, s.access.key); err != nil {
@@ -102,18 +103,20 @@ func (k *keys) prepare(again bool) error {
 	return first
 }
 
-// engine returns the engine of a tenant, and opens its workspace once.
+// engine returns the engine of a tenant. It opens its workspace once, and its socket for commands.
 func (k *keys) engine(tenant string) (*engine.Engine, error) {
-	if k.tokens == nil {
-		return k.tenants.Tenant(tenant, "")
+	workspace := ""
+	if k.tokens != nil {
+		workspace = k.tokens.Workspace(tenant)
 	}
-	e, err := k.tenants.Tenant(tenant, k.tokens.Workspace(tenant))
+	e, err := k.tenants.Tenant(tenant, workspace)
+	if err == nil && k.tokens != nil {
+		err = k.files.Keep(e.Workspace(), false)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := k.files.Keep(e.Workspace(), false); err != nil {
-		return nil, err
-	}
+	k.doors.open(e, tenant)
 	return e, nil
 }
 

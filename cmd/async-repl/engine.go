@@ -147,11 +147,14 @@ func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 // socketPlaces returns the paths that the directory of the sockets can have.
 func socketPlaces() []string { return sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) }
 
-// identity returns the identity of an engine with these settings. What only this program decides is not part
-// of it, so that a newer version takes the engine of an older one over.
-func (s *settings) identity() (string, error) {
+// identity returns the identity of an engine with these settings that clients take over.
+func (s *settings) identity() (string, error) { return s.identityOf(s.Workspace, "") }
+
+// identityOf returns the identity of an engine in a workspace, for a tenant if there are several. What only
+// this program decides is not part of it, so that a newer version takes the engine of an older one over.
+func (s *settings) identityOf(workspace, tenant string) (string, error) {
 	c := s.Config
 	c.Version, c.Guard, c.Pip, c.GuardEnv, c.Since, c.Log = "", nil, nil, nil, time.Time{}, nil
 	c.Workspace = "" // Identity resolves its links
-	return sockets.Identity(s.Workspace, os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), c)
+	return sockets.Identity(workspace, os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), []any{c, tenant})
 }

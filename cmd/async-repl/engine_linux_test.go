@@ -762,3 +762,66 @@ func TestOlderEngineIsNamed(t *testing.T) {
 		t.Errorf("Resumed: %q", said)
 	}
 }
+
+// Commands reach the engine of each tenant of a server over HTTP, also if they share a workspace. A kept job
+// ends with the server.
+func TestCommandsReachAServerOverHTTP(t *testing.T) {
+	t.Parallel()
+	file := newTokens(t, "one", "two")
+	a := &attached{started: prepare(t), runtime: runtimeDir(t)}
+	overStdio(t, "the test has clients of its own")
+	a.cmd.Env = append(a.cmd.Env, "XDG_RUNTIME_DIR="+a.runtime)
+	a.cmd.Args = append(a.cmd.Args, "serve", "-port", "0", "-tokens", file.path, "-trusted-tenants", "-session-ttl", "10ms")
+	a.begin()
+	var ids []string
+	for _, tenant := range []string{"one", "two"} {
+		r := a.join(client.Older, file.tokens[tenant])
+		reply := must.Get(r.Call(a.ctx(), "execute_command_async", map[string]any{"command": "read line", "keep": true, "wait_seconds": 0}))(t)
+		if keep := reply.Header("Keep"); keep != "continues when this client quits, and ends with the server" {
+			t.Errorf("Keep: %q", keep)
+		}
+		ids = append(ids, reply.Header("Job ID"))
+	}
+	d := a.sockets()
+	var names []sockets.Name
+	polltest.Check(t, func() error {
+		if names = must.Get(d.Names())(t); len(names) != 2 {
+			return fmt.Errorf("the names are %v", names)
+		}
+		return nil
+	})
+	var seen string
+	for _, name := range names {
+		if _, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Client}); err == nil || !strings.Contains(err.Error(), "HTTP") {
+			t.Errorf("a client: %v", err)
+		}
+		c, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Person})
+		must.Do(t, err)
+		defer c.Close()
+		a.conn = c
+		a.talk()
+		list := string(a.do("list_jobs"))
+		if strings.Contains(list, ids[0]) == strings.Contains(list, ids[1]) {
+			t.Errorf("the jobs of one tenant: %s", list)
+		}
+		seen += list
+	}
+	if !strings.Contains(seen, ids[0]) || !strings.Contains(seen, ids[1]) {
+		t.Errorf("the jobs of both: %s", seen)
+	}
+	// The socket of a tenant without a token is closed with its engine.
+	one := must.Get(a.join(client.Older, file.tokens["one"]).Call(a.ctx(), "cancel_job", map[string]any{"job_id": ids[0], "force": true}))(t)
+	if status := one.Header("Status"); !strings.HasPrefix(status, "cancelled") {
+		t.Errorf("the job of one: %s", one)
+	}
+	file.write(t, file.lines(t)[1])
+	must.Do(t, a.cmd.Process.Signal(syscall.SIGHUP))
+	polltest.Check(t, func() error {
+		if names := must.Get(d.Names())(t); len(names) != 1 {
+			return fmt.Errorf("after the tenant has left the names are %v", names)
+		}
+		return nil
+	})
+	must.Do(t, a.cmd.Process.Signal(syscall.SIGTERM))
+	a.gone()
+}

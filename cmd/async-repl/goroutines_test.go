@@ -16,6 +16,7 @@ import (
 var goroutines = map[string][]string{
 	"cmd/async-repl/http.go":    {"the accepting of connections, also for metrics"},
 	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics"},
+	"cmd/async-repl/doors.go":   {"the keeper of a tenant"},
 	"cmd/async-repl/engine.go":  {"the wait for a signal to an engine"},
 	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals"},
 

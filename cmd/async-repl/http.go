@@ -49,7 +49,9 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	}
 	tenants := engine.NewTenants(set.Config)
 	store := new(files.Store)
-	k, err := set.openKeys(tenants, store)
+	doors := newDoors(ctx, &set)
+	defer doors.close()
+	k, err := set.openKeys(tenants, store, doors)
 	if err != nil {
 		return err
 	}
@@ -83,6 +85,7 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	answers, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
 	server.Shutdown(answers)
+	doors.close() // no command finds the server any more
 	endWithin(endTime, set.Log, tenants.Close)
 	return err
 }

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -77,6 +78,9 @@ type Engine struct {
 
 	keptRest time.Duration // the constant, except in tests
 
+	ending context.Context // done when the engine ends
+	end    func()          // makes ending done
+
 	// deactivates reports whether an active environment of Python that a client's variables name is
 	// the server's. A tenant with its own workspace must not install into the server's environment.
 	deactivates bool
@@ -114,6 +118,7 @@ func New(c Config) (*Engine, error) {
 		config: c, started: time.Now(), owner: owner, keptRest: keptRest,
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
+	e.ending, e.end = context.WithCancel(context.Background())
 	e.scratch.State, e.scratch.OnMade = c.StateDir, owner.RemoveAtEnd
 	logs := output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.runDir}
 	all := jobs.Config{
@@ -150,6 +155,9 @@ func (e *Engine) runDir() (string, error) {
 
 // Workspace returns the workspace of clients that bring none.
 func (e *Engine) Workspace() string { return e.config.Workspace }
+
+// Ending returns a channel that is closed when the engine begins to end.
+func (e *Engine) Ending() <-chan struct{} { return e.ending.Done() }
 
 // Jobs returns the registry of all jobs.
 func (e *Engine) Jobs() *jobs.Registry { return e.jobs }
@@ -231,6 +239,7 @@ func (e *Engine) Close() { e.CloseBy(jobs.Shutdown) }
 // a runner that waits for something else does not delay the signals to the trees. Idle sessions let
 // Python exit meanwhile. It closes the sessions last, when no job uses them.
 func (e *Engine) CloseBy(cause jobs.By) {
+	e.end()
 	e.stopExpiry()
 	if e.records != nil {
 		e.records.Closing()

@@ -34,8 +34,8 @@ type Config struct {
 
 	Scope engine.Scope // for persons, before there is a client
 
-	// Lone makes the engine part of the process that its client started: the Keeper serves only persons,
-	// and Run ends only with its context. It is the reason that other clients get.
+	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves only persons,
+	// and Run ends with its context or the engine. It is the reason that clients get.
 	Lone string
 
 	Log   *slog.Logger
@@ -124,6 +124,8 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
 		case <-changed:
 		case <-check.C:
 		case <-ctx.Done():
+			k.state.end = Told
+		case <-k.Engine.Ending(): // that of a tenant without a token
 			k.state.end = Told
 		}
 	}
