@@ -67,6 +67,9 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	<-signals.caught
 	config := set.keeper(eng)
 	config.Trail = trail
+	if set.StateDir != "" {
+		config.Unsaid = &keeper.Unsaid{Dir: filepath.Join(set.StateDir, "unsaid"), Identity: set.identity}
+	}
 	k := keeper.New(config)
 	told, tell := context.WithCancel(ctx)
 	defer tell()
@@ -89,6 +92,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 		return nil
 	}
 	eng.CloseBy(end.Cause())
+	k.Finish()
 	k.Wait(told)
 	return nil
 }

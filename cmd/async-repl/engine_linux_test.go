@@ -825,3 +825,41 @@ func TestCommandsReachAServerOverHTTP(t *testing.T) {
 	must.Do(t, a.cmd.Process.Signal(syscall.SIGTERM))
 	a.gone()
 }
+
+// The ends of jobs are said even if their engine has ended since. After a goodbye there is nothing to say.
+func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
+	t.Parallel()
+	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state, "REPL_LINGER=1"}
+	a := startEngineIn(t, runtime, env...)
+	quick := a.do("execute_command_async", "command", "read line || true", "wait_seconds", 0).Header("Job ID")
+	stays := a.do("execute_command_async", "command", "read line", "wait_seconds", 0).Header("Job ID")
+	a.lose()
+	a.waits()
+	person := a.dial(sockets.Hello{Role: sockets.Person})
+	person.do("send_command_input", "job_id", quick, "text", "x\n")
+	person.end(quick)
+	a.gone()
+
+	other := startEngineIn(t, runtime, "REPL_STATE_DIR="+state)
+	if said := other.run("1").Header("Also"); said != "" {
+		t.Errorf("in another workspace: %q", said)
+	}
+	b := startEngineIn(t, runtime, env...)
+	said := b.run("1").Header("Also")
+	for _, want := range []string{"job " + quick + " completed", "job " + stays + " cancelled (", "by client gone)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+	if said := b.run("1").Header("Also"); said != "" {
+		t.Errorf("said again: %q", said)
+	}
+	b.do("execute_command_async", "command", "read line", "wait_seconds", 0)
+	b.leave(sockets.Goodbye)
+	b.gone()
+	c := startEngineIn(t, runtime, env...)
+	if said := c.run("1").Header("Also"); said != "" {
+		t.Errorf("after a goodbye: %q", said)
+	}
+}

@@ -110,6 +110,9 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		k.in(func(s *state) { k.depart(s, own, goodbye) })
 	}
 	in.leaves = func() { leave(true) }
+	if k.Unsaid != nil && number == 1 {
+		notices.Earlier(k.Unsaid.take())
+	}
 	if k.accept(c) {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,

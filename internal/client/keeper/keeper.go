@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type Config struct {
 	// Recorded reports whether what jobs printed and how they ended can be read once the engine has ended.
 	// Otherwise the engine lingers if jobs have ended while no client was there.
 	Recorded bool
+
+	Unsaid *Unsaid // nil: what no reply has said is not kept
 
 	Scope engine.Scope // for persons, before there is a client
 
@@ -186,6 +189,17 @@ func (k *Keeper) ended() (n int) {
 		n += int(ended)
 	}
 	return n
+}
+
+// Finish keeps what no reply has said of jobs. The engine has ended.
+func (k *Keeper) Finish() {
+	s := &k.state
+	if k.Unsaid == nil || s.how == "" || s.how == Left && !s.trimmed {
+		return // the client was there, and said that it wants no more replies
+	}
+	if err := k.Unsaid.save(s.notices.Next().Call().Also(), strconv.Itoa(os.Getpid())); err != nil {
+		k.Log.Warn("keeping the ends of jobs for the next client", "error", err)
+	}
 }
 
 // Wait waits until all connections have ended, or ctx is done. What they have not written then is lost.

@@ -58,6 +58,15 @@ type Notices struct {
 	watched map[string]*watchedJob // the key is the job's ID
 	late    []*watchedJob          // ended jobs watched for late output, the oldest first
 	facts   map[string]bool        // losses of variables and answers of people that were announced
+	earlier []string               // what no reply of an earlier server has said of its jobs
+}
+
+// Earlier adds what no reply of an earlier server has said of its jobs, as [CallNotices.Also] returned it. It
+// is announced once.
+func (n *Notices) Earlier(items []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.earlier = append(n.earlier, items...)
 }
 
 // A watchedJob is one job that a connection watches.
@@ -102,7 +111,7 @@ func (n *Notices) Call() *CallNotices { return &CallNotices{all: n} }
 func (n *Notices) Next() *Notices {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	next := &Notices{watched: make(map[string]*watchedJob), facts: maps.Clone(n.facts)}
+	next := &Notices{watched: make(map[string]*watchedJob), facts: maps.Clone(n.facts), earlier: n.earlier}
 	for id, w := range n.watched {
 		next.watched[id] = &watchedJob{job: w.job, shown: w.shown, delivered: w.delivered, cancelled: w.cancelled}
 	}
@@ -185,6 +194,11 @@ func (c *CallNotices) screen(id string, s screen.Snapshot) (last *screen.Snapsho
 func (c *CallNotices) Once(fact string) bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
+	return c.first(fact)
+}
+
+// first is Once for a caller that holds the lock.
+func (c *CallNotices) first(fact string) bool {
 	if c.settled || c.all.facts[fact] {
 		return false
 	}
@@ -248,6 +262,11 @@ func (c *CallNotices) Also() []string {
 		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(a.record.ID, b.record.ID))
 	})
 	var items []string
+	for _, item := range c.all.earlier {
+		if c.first("earlier " + item) {
+			items = append(items, item)
+		}
+	}
 	for _, n := range list {
 		items = append(items, fmt.Sprintf("job %s %s", n.record.ID, n.state))
 	}

@@ -220,3 +220,16 @@ func TestNoticesOfTheNextConnection(t *testing.T) {
 		t.Errorf("said again: %q", got)
 	}
 }
+
+// What an earlier server has not said is said once, also if an answer with it was dropped.
+func TestNewsOfAnEarlierServer(t *testing.T) {
+	var n Notices
+	n.Earlier([]string{"job 01A completed", "job 01B failed (exit 1)"})
+	for i, want := range []string{"job 01A completed, job 01B failed (exit 1)", "job 01A completed, job 01B failed (exit 1)", ""} {
+		c := n.Call()
+		if got := strings.Join(c.Also(), ", "); got != want {
+			t.Errorf("answer %d: %q, want %q", i, got, want)
+		}
+		c.Settle(i > 0) // the first answer is dropped
+	}
+}
