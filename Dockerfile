@@ -27,5 +27,7 @@ COPY --from=build /out/async-repl /usr/local/bin/async-repl
 USER repl
 WORKDIR /workspace
 VOLUME /workspace
+# A container ends with its first process: no engine can wait in it for the next client.
+ENV REPL_KEEPER=off
 # The init reaps the orphans of jobs and passes the signal to end on.
 ENTRYPOINT ["tini", "--", "async-repl"]
