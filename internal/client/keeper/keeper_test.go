@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,4 +175,53 @@ func TestUnknownRoleIsRefused(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A client that comes while an engine ends is either served or refused at once, so that its front can start
+// another engine. None is welcomed by an engine that ends without it.
+func TestClientsThatComeAtTheEnd(t *testing.T) {
+	rounds := 100
+	if testing.Short() {
+		rounds = 10
+	}
+	served := 0
+	for round := range rounds {
+		w := start(t, time.Duration(round%5)*time.Millisecond)
+		w.waits()
+		d := must.Get(sockets.Open(w.places[0]))(t)
+		var names []sockets.Name
+		polltest.Until(t, "the socket", func() bool { names = must.Get(d.Names())(t); return len(names) == 1 })
+		var coming sync.WaitGroup
+		var welcomed atomic.Int32
+		for range 10 {
+			coming.Go(func() { // joined below
+				for begun := time.Now(); time.Since(begun) < sockets.HelloTime; {
+					c, _, err := d.Dial(context.Background(), names[0], sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: 0o22})
+					switch {
+					case errors.Is(err, sockets.ErrBusy): // the one before, or another of these
+						continue
+					case errors.Is(err, sockets.ErrGone):
+						return
+					case err != nil:
+						t.Errorf("Dial: %v", err)
+						return
+					}
+					welcomed.Add(1)
+					next := client.New(c, c)
+					if err := next.Initialize(t.Context()); err != nil {
+						t.Errorf("a client was welcomed and not served: %v", err)
+					}
+					io.WriteString(c, sockets.Goodbye+"\n")
+					c.Close()
+					return
+				}
+			})
+		}
+		w.conn.Close()
+		coming.Wait()
+		<-w.ended
+		d.Close()
+		served += int(welcomed.Load())
+	}
+	t.Logf("%d were served", served)
 }
