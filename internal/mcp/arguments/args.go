@@ -90,7 +90,11 @@ func (s *Signature) parameter(name string) *parameter {
 		return nil
 	}
 	if name == "wait_seconds" {
-		return duration(s.Wait, func(a *Args) **time.Duration { return &a.Wait }, 0, maxWait, "; call again to wait longer")
+		most := maxWait
+		if s.Tool == "wait_for_jobs" {
+			most = maxWaitForJobs
+		}
+		return duration(s.Wait, func(a *Args) **time.Duration { return &a.Wait }, 0, most, "; call again to wait longer")
 	}
 	if p := parameters()[s.Tool+"."+name]; p != nil {
 		return p

@@ -15,14 +15,16 @@ import (
 
 // Limits of arguments.
 const (
-	MaxText    = 45_000            // characters of a reply; clients put longer replies into a file
-	MaxList    = 200               // jobs of a list
-	maxNames   = 1000              // the variables of one call
-	maxKeys    = 1000              // the keys that one call sends
-	maxSide    = 1000              // rows and columns of a terminal
-	maxWait    = 110 * time.Second // some clients move a call of two minutes to the background
-	maxSeconds = 366 * 24 * 3600   // the longest timeout
-	minQuiet   = 100 * time.Millisecond
+	MaxText  = 45_000            // characters of a reply; clients put longer replies into a file
+	MaxList  = 200               // jobs of a list
+	maxNames = 1000              // the variables of one call
+	maxKeys  = 1000              // the keys that one call sends
+	maxSide  = 1000              // rows and columns of a terminal
+	maxWait  = 110 * time.Second // some clients move a call of two minutes to the background
+	// wait_for_jobs can wait longer: clients that move a call to the background announce its end.
+	maxWaitForJobs = time.Hour
+	maxSeconds     = 366 * 24 * 3600 // the longest timeout
+	minQuiet       = 100 * time.Millisecond
 )
 
 // or returns the parameter with a value that means "not set". Clients that can't leave a parameter

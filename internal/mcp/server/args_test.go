@@ -103,6 +103,7 @@ func TestMistakesSayHowToFixThem(t *testing.T) {
 		{"status unknown", "list_jobs", `{"status": "done"}`, "status must be one of: queued, running, waiting_input, completed, failed, cancelled."},
 		{"expression to wait for", "wait_for_jobs", `{"job_ids": ["` + id + `"], "pattern": "a[b"}`, "pattern is refused by RE2: missing closing ] [b, at character 2 of 3."},
 		{"expression to stop at", "wait_for_jobs", `{"job_ids": ["` + id + `"], "stop_pattern": "a**"}`, "stop_pattern is refused by RE2: invalid nested repetition operator **, at character 2 of 3."},
+		{"long wait", "wait_for_jobs", `{"job_ids": ["` + id + `"], "wait_seconds": 3601}`, "wait_seconds may be 3,600 at most; call again to wait longer."},
 		{"negative silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": -1}`, "quiet_seconds must be 0.1 to 110."},
 		{"too little silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 0.05}`, "quiet_seconds must be 0.1 to 110."},
 		{"long silence", "wait_for_jobs", `{"job_ids": ["` + id + `"], "quiet_seconds": 1e9}`, "quiet_seconds must be 0.1 to 110."},

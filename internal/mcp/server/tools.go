@@ -100,7 +100,7 @@ type defaults struct {
 func tools(of defaults) []*tool {
 	after := strconv.FormatFloat(of.grace.Seconds(), 'f', -1, 64)
 	const longest = "max 110"
-	atOnce, shortly, longer := "default 0, "+longest, "default "+after+", "+longest, "default 45, "+longest
+	atOnce, shortly, longer := "default 0, "+longest, "default "+after+", "+longest, "default 45, max 3600"
 	return []*tool{{
 		name: "cancel_job", toolset: core,
 		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Python with variables is only interrupted.",
