@@ -21,6 +21,23 @@ const (
 // ErrTool is wrapped by the error of a call that the tool itself refused.
 var ErrTool = errors.New("tool error")
 
+// A Refusal is the error of a request that the server has answered with an error.
+type Refusal struct {
+	What string // the method or the tool
+	Code int    // the code of a JSON-RPC error; 0: the tool itself has refused the call
+	Text string // the server's words
+}
+
+func (r *Refusal) Error() string {
+	if r.Code == 0 {
+		return fmt.Sprintf("%s: %v: %s", r.What, ErrTool, r.Text)
+	}
+	return fmt.Sprintf("%s: error %d: %s", r.What, r.Code, r.Text)
+}
+
+// Is makes a refusal of a tool an ErrTool.
+func (r *Refusal) Is(target error) bool { return target == ErrTool && r.Code == 0 }
+
 // A Client is one connection to a server. New and NewHTTP make one.
 type Client struct {
 	carrier
@@ -249,7 +266,7 @@ func (p *Pending) Reply(ctx context.Context) (Reply, error) {
 		text.WriteString(block.Text)
 	}
 	if result.IsError {
-		return "", fmt.Errorf("%s: %w: %s", p.what, ErrTool, text.String())
+		return "", &Refusal{What: p.what, Text: text.String()}
 	}
 	return Reply(text.String()), nil
 }
@@ -263,7 +280,7 @@ func (p *Pending) result(ctx context.Context) (json.RawMessage, error) {
 		case m.lost != nil:
 			return nil, fmt.Errorf("%s: %w", p.what, m.lost)
 		case m.Error != nil:
-			return nil, fmt.Errorf("%s: error %d: %s", p.what, m.Error.Code, m.Error.Message)
+			return nil, &Refusal{What: p.what, Code: m.Error.Code, Text: m.Error.Message}
 		}
 		return m.Result, nil
 	case <-ctx.Done():

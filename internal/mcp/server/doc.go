@@ -14,7 +14,7 @@
 // for faults of the protocol. Replies are text and blocks, never structured content: clients that
 // get it hide the text from the model.
 //
-// Programs read resources. job://{id} is a [report.Document] in JSON. job://{id}/output{?cursor,view}
+// Programs read resources. job://{id} is a [report.Document] in JSON. job://{id}/output{?cursor,view,wait}
 // is the output; each part has a [resource.Range], which says where to continue. resources/list
 // returns the jobs of the scope, newest first; clients are notified of new ones. A resource that
 // can't be read is an error -32602 in the words of the tools.

@@ -29,7 +29,7 @@ var resourceTemplates = []*mcp.ResourceTemplate{{
 	Description: "A picture or document that a job has shown, in full size. The job's record lists them.",
 }, {
 	Name: "job-output", Title: "Output of a job", URITemplate: resource.OutputTemplate,
-	Description: "Output from cursor on (default 0). view: text (default; escape codes stripped), raw, or screen (what the terminal shows). " +
+	Description: "Output from cursor on (default 0); wait: so many seconds for some. view: text (default; escape codes stripped), raw, or screen (what the terminal shows). " +
 		"_meta \"" + resource.OutputMeta + "\" holds next, the cursor to continue from, and more.",
 }}
 
@@ -64,10 +64,11 @@ func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
-	j, err := c.job(r.ID)
+	j, err := c.find(r.ID)
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
+	r.Await(ctx, j)
 	release, err := c.unread.Claim(ctx, int64(r.DisplaySize(j)))
 	if err != nil {
 		return nil, c.resourceError(uri, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -97,6 +98,27 @@ func (c *client) outputs(t *testing.T, id, view string) (streams map[string]stri
 			return streams, all
 		}
 	}
+}
+
+// A read at the end of the output waits for more, and for no longer than until the job ends.
+func TestOutputResourceIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.dial(engine.Scope{})
+	id := c.begin("gate print", `out "news\n"`, "gate end")
+	j := w.job("Job ID: " + id + "\n")
+	at := fmt.Sprintf("%s?wait=100&cursor=", report.OutputURI(id[:len(id)-1]))
+	time.AfterFunc(20*time.Millisecond, func() { w.open("print") })
+	if got := c.resource(at + "0"); got[0].data(t) != "news\n" {
+		t.Errorf("got %+v", got)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { w.open("end") })
+	for got := c.resource(at + "5"); !jobs.Status(got[0].stretch().Status).Final(); got = c.resource(at + "5") {
+		if got[0].data(t) != "" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	jobstest.End(t, j)
 }
 
 // Output of many kinds is read in pieces: nothing is lost, doubled or split inside a character.
@@ -276,4 +298,4 @@ func TestResourceListPagesThroughAllJobs(t *testing.T) {
 }
 
 // resourcesAre ends the refusal of an address that names no resource.
-const resourcesAre = "The resources are job://{id}, job://{id}/output{?cursor,view} and job://{id}/display/{n}."
+const resourcesAre = "The resources are job://{id}, job://{id}/output{?cursor,view,wait} and job://{id}/display/{n}."

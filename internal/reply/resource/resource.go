@@ -8,11 +8,13 @@
 package resource
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"asyncrepl/internal/output"
@@ -23,7 +25,7 @@ import (
 // The templates of the addresses: https://www.rfc-editor.org/rfc/rfc6570
 const (
 	JobTemplate     = "job://{id}"
-	OutputTemplate  = "job://{id}/output{?cursor,view}"
+	OutputTemplate  = "job://{id}/output{?cursor,view,wait}"
 	DisplayTemplate = "job://{id}/display/{n}"
 )
 
@@ -41,7 +43,11 @@ type Request struct {
 	display int // the number of the display asked for; 0 if it asks for no display
 	cursor  int64
 	view    string // the view of the output; empty for text
+	wait    time.Duration
 }
+
+// maxWait is the longest wait of an address, in seconds, as of a call that asks for a job's status.
+const maxWait = 110
 
 const resourcesAre = "The resources are " + JobTemplate + ", " + OutputTemplate + " and " + DisplayTemplate + "."
 
@@ -72,7 +78,7 @@ func Parse(uri string) (r Request, err error) {
 
 func (r *Request) setQuery(query url.Values) (err error) {
 	for name, values := range query {
-		if !r.output || name != "cursor" && name != "view" {
+		if !r.output || name != "cursor" && name != "view" && name != "wait" {
 			return report.Mistakef("Unknown parameter of a resource: %s. %s", report.OneLine(name), resourcesAre)
 		}
 		if len(values) > 1 {
@@ -84,17 +90,34 @@ func (r *Request) setQuery(query url.Values) (err error) {
 			return report.Mistakef("cursor must be a count of bytes, 0 or more: the next of an earlier read.")
 		}
 	}
+	if query.Has("wait") {
+		seconds, err := strconv.Atoi(query.Get("wait"))
+		if err != nil || seconds < 0 || seconds > maxWait {
+			return report.Mistakef("wait must be a whole number of seconds, 0 to %d; read again to wait longer.", maxWait)
+		}
+		r.wait = time.Duration(seconds) * time.Second
+	}
 	r.view = query.Get("view")
 	switch r.view {
 	case "", report.TextView, report.RawView:
 		return nil
 	case report.ScreenView:
-		if query.Has("cursor") {
-			return report.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.")
+		if query.Has("cursor") || query.Has("wait") {
+			return report.Mistakef("view=screen shows the screen as it is now, at no cursor. Leave cursor and wait out, or use view=text.")
 		}
 		return nil
 	}
 	return report.Mistakef("view must be one of: %s, %s, %s.", report.TextView, report.ScreenView, report.RawView)
+}
+
+// Await waits until there is output at the cursor that is asked for, or the output has ended, for as long as
+// the address says.
+func (r Request) Await(ctx context.Context, j *jobs.Job) {
+	if r.wait > 0 {
+		ctx, cancel := context.WithTimeout(ctx, r.wait)
+		defer cancel()
+		_ = j.Log().Wait(ctx, r.cursor) // what is read shows why it returned
+	}
 }
 
 // DisplaySize returns the size in bytes of the display that is asked for, or 0 if no such display

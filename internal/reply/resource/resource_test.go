@@ -1,6 +1,9 @@
 package resource
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // An address names a job, its output or a display; anything else is a mistake that says what there
 // is.
@@ -12,6 +15,7 @@ func TestAddressesAreRead(t *testing.T) {
 		"job://ABC/output/?cursor=0":           {ID: "ABC", output: true},
 		"job://ABC/output?view=raw&cursor=17":  {ID: "ABC", output: true, cursor: 17, view: "raw"},
 		"job://ABC/output?cursor=17&view=text": {ID: "ABC", output: true, cursor: 17, view: "text"},
+		"job://ABC/output?cursor=2&wait=110":   {ID: "ABC", output: true, cursor: 2, wait: 110 * time.Second},
 		"job://ABC/output?view=screen":         {ID: "ABC", output: true, view: "screen"},
 		"job://ABC/display/1":                  {ID: "ABC", display: 1},
 		"job://ABC/display/12/":                {ID: "ABC", display: 12},
@@ -40,8 +44,11 @@ func TestAddressesAreRead(t *testing.T) {
 		"job://ABC/output?cursor=1&cursor=":     "cursor is given twice.",
 		"job://ABC/output?cursor=-1":            "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
 		"job://ABC/output?cursor=x":             "cursor must be a count of bytes, 0 or more: the next of an earlier read.",
+		"job://ABC/output?wait=111":             "wait must be a whole number of seconds, 0 to 110; read again to wait longer.",
+		"job://ABC/output?wait=1.5":             "wait must be a whole number of seconds, 0 to 110; read again to wait longer.",
+		"job://ABC/output?view=screen&wait=1":   "view=screen shows the screen as it is now, at no cursor. Leave cursor and wait out, or use view=text.",
 		"job://ABC/output?view=pdf":             "view must be one of: text, screen, raw.",
-		"job://ABC/output?view=screen&cursor=1": "view=screen shows the screen as it is now, at no cursor. Leave cursor out, or use view=text.",
+		"job://ABC/output?view=screen&cursor=1": "view=screen shows the screen as it is now, at no cursor. Leave cursor and wait out, or use view=text.",
 	} {
 		if got, err := Parse(uri); err == nil || err.Error() != want {
 			t.Errorf("%s: %+v, %v; want %s", uri, got, err, want)
