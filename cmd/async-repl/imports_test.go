@@ -31,6 +31,7 @@ var floors = [][]string{
 	{"internal/engine"},
 	{"internal/mcp"},
 	{"internal/client", "internal/demo"},
+	{"internal/people"},
 	{"cmd"},
 }
 

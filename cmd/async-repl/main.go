@@ -41,6 +41,9 @@ func commands() []command {
 		{"serve", "[flags]", "serve MCP over HTTP, to many clients", func(ctx context.Context, args []string, std standardStreams) int {
 			return serve(ctx, true, args, std)
 		}},
+		{"ps", "[flags]", "list engines, their jobs and sessions, and what asks for input", person("ps")},
+		{"logs", "[flags] ID", "print the output of a job", person("logs")},
+		{"wait", "[flags] ID...", "wait for jobs, and exit as the job has", person("wait")},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {
@@ -65,9 +68,8 @@ func run(ctx context.Context, args []string, stdin io.ReadCloser, stdout io.Writ
 	}
 	table := commands()
 	i := slices.IndexFunc(table, func(c command) bool { return c.name == name })
-	if i < 0 {
-		fmt.Fprintf(stderr, "async-repl: unknown command %q: see async-repl help\n", name)
-		return 2
+	if i < 0 { // it suggests others, and answers the scripts that complete command lines
+		return person(name)(ctx, args, standardStreams{stdin, stdout, stderr})
 	}
 	if table[i].flags == "" && len(args) > 0 {
 		fmt.Fprintf(stderr, "async-repl: %s takes no arguments: see async-repl help\n", name)
@@ -85,7 +87,7 @@ real terminals, in which every execution is a job.
 `)
 	for _, c := range commands() {
 		if c.summary != "" {
-			fmt.Fprintf(&b, "  %-25s %s\n", c.line(), c.summary)
+			fmt.Fprintf(&b, "  %-30s %s\n", c.line(), c.summary)
 		}
 	}
 	b.WriteString(`

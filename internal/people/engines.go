@@ -1,0 +1,230 @@
+//go:build unix
+
+package people
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/reply/resource"
+)
+
+// A host is a server that a command is connected to: that of an engine, or the one over the records.
+type host struct {
+	sockets.Welcome // zero: the records
+	mcp             *client.Client
+	conn            io.Closer
+}
+
+// A fleet is the engines of a user.
+type fleet struct {
+	config  *Config
+	engines []*host
+	silent  []error // why others could not be asked
+	records *host   // nil: not connected to, or there are none
+}
+
+// reach connects to all engines at once. It takes no longer than the slowest of them may, HelloTime.
+func (c *Config) reach(ctx context.Context) *fleet {
+	f := &fleet{config: c}
+	ctx, cancel := context.WithTimeout(ctx, sockets.HelloTime)
+	defer cancel()
+	var mu sync.Mutex
+	var dialing errgroup.Group
+	for _, place := range c.Places {
+		if _, err := os.Lstat(place); err != nil {
+			continue // no engine has made it
+		}
+		dir, err := sockets.Open(place)
+		if err != nil {
+			f.silent = append(f.silent, err)
+			continue
+		}
+		defer dir.Close()
+		names, err := dir.Names()
+		if err != nil {
+			f.silent = append(f.silent, fmt.Errorf("listing the engines in %s: %w", place, err))
+		}
+		for _, name := range names {
+			dialing.Go(func() error { // owned by this call, which waits for it; ends within HelloTime
+				e, err := c.dial(ctx, dir, name)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					f.engines = append(f.engines, e)
+				case !errors.Is(err, sockets.ErrGone):
+					f.silent = append(f.silent, fmt.Errorf("process %d: %w", name.PID, err))
+				}
+				return nil
+			})
+		}
+	}
+	dialing.Wait() // no call returns an error
+	slices.SortFunc(f.engines, func(a, b *host) int { return a.Since.Compare(b.Since) })
+	return f
+}
+
+// dial connects to an engine and opens the connection of MCP.
+func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) (*host, error) {
+	conn, welcome, err := dir.Dial(ctx, name, sockets.Hello{Version: c.Version, Role: sockets.Person, Toolsets: []string{"core"}})
+	if err != nil {
+		return nil, err
+	}
+	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn}
+	if err := e.mcp.Initialize(ctx); err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it does not answer within %v", sockets.HelloTime)
+		}
+		return nil, err
+	}
+	return e, nil
+}
+
+// past connects to the server over the records. It returns nil if there are none.
+func (f *fleet) past(ctx context.Context) (*host, error) {
+	if f.config.Past == nil || f.records != nil {
+		return f.records, nil
+	}
+	conn, err := f.config.Past(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the records of past jobs: %w", err)
+	}
+	f.records = &host{mcp: client.New(conn, conn), conn: conn}
+	return f.records, f.records.mcp.Initialize(ctx)
+}
+
+// close ends the connections.
+func (f *fleet) close() {
+	for _, e := range f.engines {
+		e.conn.Close()
+	}
+	if f.records != nil {
+		f.records.conn.Close()
+	}
+}
+
+// A job is a job of an engine, or of the records, as it was when it was found.
+type job struct {
+	*report.Document
+	at *host
+}
+
+// leastID is the length of the shortest id that can be looked for, as of the tools.
+const leastID = 8
+
+// find returns the job with an id, which can be shortened.
+func (f *fleet) find(ctx context.Context, id string) (job, error) {
+	isLetter := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
+	if len(id) < leastID || strings.ContainsFunc(id, func(r rune) bool { return !isLetter(r) }) {
+		return job{}, fmt.Errorf("%q is no job: give its id, or the first %d characters or more of it", id, leastID)
+	}
+	var found []job
+	var others []error // besides that a server has no such job
+	ask := func(e *host) {
+		doc, err := e.document(ctx, id)
+		if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such ") {
+			return
+		}
+		if err != nil {
+			others = append(others, err)
+			return
+		}
+		found = append(found, job{doc, e})
+	}
+	for _, e := range f.engines {
+		ask(e)
+	}
+	if len(found) == 0 && others == nil {
+		switch past, err := f.past(ctx); {
+		case err != nil:
+			others = append(others, err)
+		case past != nil:
+			ask(past)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return job{}, fmt.Errorf("the ids of %d jobs begin with %s: give more of the id", len(found), id)
+	case others != nil:
+		return job{}, others[0]
+	case f.silent != nil:
+		return job{}, fmt.Errorf("no job %s was found, and an engine that may have it can't be asked: %w", id, f.silent[0])
+	}
+	return job{}, fmt.Errorf("there is no job %s: async-repl ps --all lists them", id)
+}
+
+// answer returns the result of ask, which gets a context that allows wait and the time of an answer.
+func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, wait+sockets.HelloTime)
+	defer cancel()
+	got, err := ask(limited)
+	switch {
+	case err == nil, errors.As(err, new(*client.Refusal)), ctx.Err() != nil:
+		return got, err
+	case limited.Err() != nil:
+		return got, fmt.Errorf("the engine of process %d does not answer within %v", e.PID, sockets.HelloTime)
+	}
+	return got, &lostError{e.PID, err}
+}
+
+// A lostError is the error of a request to an engine that has ended.
+type lostError struct {
+	pid int
+	why error
+}
+
+func (l *lostError) Error() string {
+	return fmt.Sprintf("the connection to the engine of process %d is lost: %v", l.pid, l.why)
+}
+
+// call calls a tool, which can wait for so long.
+func (e *host) call(ctx context.Context, wait time.Duration, tool string, args map[string]any) (client.Reply, error) {
+	r, err := answer(ctx, e, wait, func(ctx context.Context) (client.Reply, error) { return e.mcp.Call(ctx, tool, args) })
+	if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) {
+		err = errors.New(strings.TrimSuffix(refusal.Text, "."))
+	}
+	return r, err
+}
+
+// read reads a resource, which can wait for so long.
+func (e *host) read(ctx context.Context, wait time.Duration, uri string) ([]resource.Content, error) {
+	return answer(ctx, e, wait, func(ctx context.Context) ([]resource.Content, error) {
+		raw, err := e.mcp.Request(ctx, "resources/read", map[string]any{"uri": uri})
+		if err != nil {
+			return nil, err
+		}
+		var result struct{ Contents []resource.Content }
+		err = json.Unmarshal(raw, &result)
+		return result.Contents, err
+	})
+}
+
+// document reads a job.
+func (e *host) document(ctx context.Context, id string) (*report.Document, error) {
+	parts, err := e.read(ctx, 0, report.JobURI(id))
+	if err != nil {
+		return nil, err
+	}
+	doc := &report.Document{}
+	if len(parts) != 1 || parts[0].Text == nil {
+		return nil, errors.New("the answer is no job")
+	}
+	return doc, json.Unmarshal([]byte(*parts[0].Text), doc)
+}

@@ -1,0 +1,118 @@
+//go:build unix
+
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A Config is what the commands get from the program.
+type Config struct {
+	Version string
+	Rows    []Row    // all commands of the program, with those that are not here
+	Places  []string // the directories that can have the sockets of engines
+	// Past connects to a server over the records of past jobs; nil: there are none.
+	Past func(context.Context) (io.ReadWriteCloser, error)
+
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// A Row describes a command in the help.
+type Row struct {
+	Name, Arguments, Summary string
+}
+
+// Exit statuses. Those of wait are in wait.go.
+const (
+	failed   = 1
+	misused  = 2
+	newsCode = 2 // of hook: its line on standard error is for the agent
+)
+
+// An exit is the error of a command that ends with a status of its own, after it has said why.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// A misuse is a command line that can't be used.
+type misuse struct{ error }
+
+// Run runs the command that args begin with and returns the exit status.
+func Run(ctx context.Context, args []string, c Config) int {
+	root := c.commands()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if code := exit(0); err == nil || errors.As(err, &code) {
+		return int(code)
+	}
+	fmt.Fprintf(c.Err, "async-repl: %v\n", err)
+	switch name := args[0]; {
+	case name == "wait":
+		return cantWait
+	case errors.As(err, new(misuse)):
+		return misused
+	}
+	return failed
+}
+
+// commands returns the table of commands.
+func (c *Config) commands() *cobra.Command {
+	root := &cobra.Command{Use: "async-repl", Args: c.unknown, RunE: func(*cobra.Command, []string) error { return nil }}
+	root.SuggestionsMinimumDistance = 2
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // the program has its own
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
+	})
+	ours := []*cobra.Command{c.ps(), c.logs(), c.wait()}
+	for _, row := range c.Rows {
+		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
+		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {
+			cmd = ours[i]
+			cmd.Args = asked(cmd.Args)
+		}
+		cmd.Use, cmd.Short, cmd.Hidden = row.Name+" "+row.Arguments, row.Summary, row.Summary == ""
+		cmd.DisableFlagsInUseLine = true
+		root.AddCommand(cmd)
+	}
+	return root
+}
+
+// name is the annotation by which a command finds its row.
+const name = "name"
+
+func named(n string) map[string]string { return map[string]string{name: n} }
+
+// unknown refuses a command that there is none of, and suggests others.
+func (c *Config) unknown(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := ""
+	if list := root.SuggestionsFor(args[0]); len(list) > 0 {
+		near = "did you mean " + strings.Join(list, " or ") + "? "
+	}
+	return misuse{fmt.Errorf("unknown command %q: %ssee async-repl help", args[0], near)}
+}
+
+// asked makes the mistakes of a check of arguments a misuse that names the help.
+func asked(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return misuse{fmt.Errorf("%s: %w: see async-repl %s --help", cmd.Name(), err, cmd.Name())}
+		}
+		return nil
+	}
+}

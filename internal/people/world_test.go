@@ -1,0 +1,178 @@
+//go:build unix
+
+package people
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/mcp/stdio"
+	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/jobs"
+)
+
+func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
+
+// A world has engines at sockets in a directory, and commands that look for them there.
+type world struct {
+	t     *testing.T
+	place string
+	past  func(context.Context) (io.ReadWriteCloser, error)
+	stdin io.Reader
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, place: filepath.Join(t.TempDir(), "sockets")}
+}
+
+// dir opens the directory of the sockets.
+func (w *world) dir() *sockets.Dir {
+	w.t.Helper()
+	d := must.Get(sockets.Open(w.place))(w.t)
+	w.t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// A served is a real engine at a real socket.
+type served struct {
+	*engine.Engine
+	t       *testing.T
+	welcome sockets.Welcome
+	agent   *client.Client // its client
+	stop    func()         // stops listening and closes all connections, as the end of its process does
+}
+
+// serve makes an engine that listens. Only the protocol of the socket is that of the test: the engine, its tools
+// and sockets are those of the program.
+func (w *world) serve() *served {
+	t := w.t
+	t.Helper()
+	s := w.engine()
+	s.welcome = sockets.Welcome{Version: "test", Workspace: s.Workspace(), PID: os.Getpid(), Since: time.Now().Add(-3 * time.Minute), Attended: true}
+	l := must.Get(w.dir().Listen("0123456789abcdef"))(t)
+	var mu sync.Mutex
+	conns := []io.Closer{l}
+	var serving sync.WaitGroup
+	serving.Go(func() { // joined by stop; ends with the listener
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			if h, err := conn.Hear("test"); err != nil || h.Role != sockets.Person {
+				t.Errorf("a command says %+v, %v", h, err)
+				conn.Close()
+				continue
+			}
+			must.Do(t, conn.Welcome(s.welcome))
+			serving.Go(func() { s.connect(conn, jobs.Person) }) // joined by stop; ends with the connection
+		}
+	})
+	var once sync.Once
+	s.stop = func() {
+		once.Do(func() {
+			mu.Lock()
+			for _, c := range conns {
+				c.Close()
+			}
+			mu.Unlock()
+			serving.Wait()
+		})
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// engine makes an engine with an agent.
+func (w *world) engine() *served {
+	t := w.t
+	t.Helper()
+	s := &served{t: t}
+	s.Engine = must.Get(engine.New(engine.Config{
+		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: "/bin/sh",
+		StateDir: t.TempDir(), MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
+	}))(t)
+	t.Cleanup(s.Engine.Close)
+	conn, theirs := net.Pipe()
+	var serving sync.WaitGroup
+	serving.Go(func() { s.connect(theirs, jobs.Agent) }) // joined by the test's end; ends with the connection
+	t.Cleanup(func() { conn.Close(); serving.Wait() })
+	s.agent = client.New(conn, conn)
+	must.Do(t, s.agent.Initialize(t.Context()))
+	return s
+}
+
+// connect serves a connection until it ends.
+func (s *served) connect(conn io.ReadWriteCloser, by jobs.By) {
+	waits, leave := context.WithCancel(context.Background())
+	defer leave()
+	mcp := server.New(waits, server.Config{Backend: s.Engine, Version: "test", By: by}, s.Scope(engine.Client{Env: os.Environ(), Grace: 2 * time.Second}))
+	session, err := mcp.Connect(context.Background(), &stdio.Transport{Stream: conn, Ordered: true, Leave: leave}, nil)
+	if err == nil {
+		session.Wait() // an error says how the connection has ended
+	}
+}
+
+// start runs a command line as a job and returns it.
+func (s *served) start(line string) *jobs.Job {
+	s.t.Helper()
+	reply := must.Get(s.agent.Call(s.t.Context(), "execute_command_async", map[string]any{"command": line, "wait_seconds": 0}))(s.t)
+	return must.Get(s.Jobs().Get(reply.Header("Job ID")))(s.t)
+}
+
+// A result is what a command has printed, and its exit status.
+type result struct {
+	out, err string
+	code     int
+}
+
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	return w.runIn(w.t.Context(), args...)
+}
+
+func (w *world) runIn(ctx context.Context, args ...string) result {
+	var out, err bytes.Buffer
+	c := w.config(&out, &err)
+	code := Run(ctx, args, c)
+	return result{out.String(), err.String(), code}
+}
+
+// config returns the configuration of a command that writes to out and err.
+func (w *world) config(out, err io.Writer) Config {
+	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, In: w.stdin, Out: out, Err: err}
+	for _, name := range strings.Fields("serve ps logs wait send cancel attach hook completion doctor demo token version help") {
+		c.Rows = append(c.Rows, Row{Name: name, Arguments: "ARGUMENTS", Summary: "the summary of " + name})
+	}
+	return c
+}
+
+// expect compares a result. A text that begins with "~" must be a part of what was printed.
+func (r result) expect(t *testing.T, out, err string, code int) {
+	t.Helper()
+	equal := func(got, want string) bool {
+		if part, ok := strings.CutPrefix(want, "~"); ok {
+			return strings.Contains(got, part)
+		}
+		return got == want
+	}
+	if !equal(r.out, out) || !equal(r.err, err) || r.code != code {
+		t.Errorf("got %q, %q, exit %d\nwant %q, %q, exit %d", r.out, r.err, r.code, out, err, code)
+	}
+}
