@@ -30,6 +30,9 @@ var goroutines = map[string][]string{
 	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait"},
 	"internal/client/keeper/door.go":   {"a connection to an engine, and what accepts them", "a connection to an engine, and what accepts them", "the question to other engines what they keep"},
 	"internal/client/keeper/keeper.go": {"a connection to an engine, and what accepts them", "the wait for the connections of an engine"},
+	"internal/people/engines.go":       {"one per engine that a command asks"},
+	"internal/people/send.go":          {"the reading of a secret"},
+	"internal/people/wait.go":          {"one per job that a command waits for"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},
 

@@ -44,6 +44,8 @@ func commands() []command {
 		{"ps", "[flags]", "list engines, their jobs and sessions, and what asks for input", person("ps")},
 		{"logs", "[flags] ID", "print the output of a job", person("logs")},
 		{"wait", "[flags] ID...", "wait for jobs, and exit as the job has", person("wait")},
+		{"send", "[flags] ID [TEXT]", "type a line for a job, or press keys", person("send")},
+		{"cancel", "[flags] ID...", "end jobs", person("cancel")},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/people"
@@ -22,6 +24,8 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 				c.Rows = append(c.Rows, people.Row{Name: row.name, Arguments: row.flags, Summary: row.summary})
 			}
 		}
+		ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer release()
 		return people.Run(ctx, append([]string{name}, args...), c)
 	}
 }

@@ -78,9 +78,12 @@ func (c *Config) reach(ctx context.Context) *fleet {
 	return f
 }
 
+// cancelGrace is how long a cancel waits for the end of its job.
+const cancelGrace = time.Second
+
 // dial connects to an engine and opens the connection of MCP.
 func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) (*host, error) {
-	conn, welcome, err := dir.Dial(ctx, name, sockets.Hello{Version: c.Version, Role: sockets.Person, Toolsets: []string{"core"}})
+	conn, welcome, err := dir.Dial(ctx, name, sockets.Hello{Version: c.Version, Role: sockets.Person, Grace: cancelGrace, Toolsets: []string{"core"}})
 	if err != nil {
 		return nil, err
 	}

@@ -32,9 +32,9 @@ type Row struct {
 
 // Exit statuses. Those of wait are in wait.go.
 const (
-	failed   = 1
-	misused  = 2
-	newsCode = 2 // of hook: its line on standard error is for the agent
+	failed      = 1
+	misused     = 2
+	interrupted = signalled + 2 // SIGINT
 )
 
 // An exit is the error of a command that ends with a status of its own, after it has said why.
@@ -52,6 +52,9 @@ func Run(ctx context.Context, args []string, c Config) int {
 	err := root.ExecuteContext(ctx)
 	if code := exit(0); err == nil || errors.As(err, &code) {
 		return int(code)
+	}
+	if ctx.Err() != nil {
+		return interrupted
 	}
 	fmt.Fprintf(c.Err, "async-repl: %v\n", err)
 	switch name := args[0]; {
@@ -76,7 +79,7 @@ func (c *Config) commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
 	})
-	ours := []*cobra.Command{c.ps(), c.logs(), c.wait()}
+	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel()}
 	for _, row := range c.Rows {
 		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
 		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {

@@ -32,6 +32,8 @@ type world struct {
 	place string
 	past  func(context.Context) (io.ReadWriteCloser, error)
 	stdin io.Reader
+
+	python string // the interpreter of sessions; empty: there is none
 }
 
 func newWorld(t *testing.T) *world {
@@ -105,7 +107,7 @@ func (w *world) engine() *served {
 	t.Helper()
 	s := &served{t: t}
 	s.Engine = must.Get(engine.New(engine.Config{
-		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: "/bin/sh",
+		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: "/bin/sh", Python: w.python,
 		StateDir: t.TempDir(), MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
 	}))(t)
 	t.Cleanup(s.Engine.Close)

@@ -8,6 +8,7 @@ import (
 
 const (
 	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
 	inputQueue = 0x4004667f // FIONREAD, which x/sys does not name here
 )
 

@@ -8,7 +8,10 @@ import (
 	"asyncrepl/internal/kernel/descriptor"
 )
 
-const getTermios = unix.TCGETS
+const (
+	getTermios = unix.TCGETS
+	setTermios = unix.TCSETS
+)
 
 // InTransit reports whether a program has not read all its input or the server not all output, an
 // end of file included. It reports true if the terminal can't be asked.

@@ -1,0 +1,152 @@
+//go:build unix
+
+package people
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/jobs"
+)
+
+func (c *Config) send() *cobra.Command {
+	var bare, eof, secret bool
+	var keys []string
+	cmd := &cobra.Command{Annotations: named("send"), Args: cobra.RangeArgs(1, 2), RunE: func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch given := len(args) == 2; {
+		case given && secret:
+			return misuse{errors.New("send: --secret asks for the text: leave it out, because your shell keeps command lines")}
+		case !given && !secret && !eof && keys == nil:
+			return misuse{errors.New("send: there is nothing to send: give TEXT, --key, --eof or --secret")}
+		}
+		f := c.reach(ctx)
+		defer f.close()
+		j, err := f.find(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		input := map[string]any{"job_id": j.ID, "wait_seconds": 0}
+		text := strings.Join(args[1:], "")
+		if secret {
+			if text, err = c.askSecret(ctx, j); err != nil {
+				return err
+			}
+		}
+		tool := "send_command_input"
+		if j.Kind == jobs.Python && !secret && !bare && keys == nil {
+			tool = "send_python_input"
+			input["text"] = text
+		} else {
+			if !bare && (secret || len(args) == 2) {
+				text += "\n"
+			}
+			input["text"], input["secret"] = text, secret
+		}
+		if eof {
+			input["eof"] = true
+		}
+		if keys != nil {
+			input["keys"] = keys
+		}
+		reply, err := j.at.call(ctx, 0, tool, input)
+		if err == nil {
+			fmt.Fprintln(c.Out, reply.Header("Input"))
+		}
+		return err
+	}}
+	cmd.Flags().BoolVarP(&bare, "no-newline", "n", false, "send no Enter after TEXT")
+	cmd.Flags().StringArrayVar(&keys, "key", nil, "press a key after TEXT, such as up, ctrl-c or f1; can be given several times")
+	cmd.Flags().BoolVar(&eof, "eof", false, "then send end of file")
+	cmd.Flags().BoolVar(&secret, "secret", false, "ask for the text, and never show or keep it")
+	return cmd
+}
+
+// secretMax bounds a secret, in bytes.
+const secretMax = 64 << 10
+
+// askSecret reads a line from standard input, without echo if that is a terminal.
+func (c *Config) askSecret(ctx context.Context, j job) (string, error) {
+	if f, ok := c.In.(*os.File); ok && tty.IsTerminal(f) {
+		restore, err := tty.Hide(f)
+		if err != nil {
+			return "", err
+		}
+		defer restore() // an error: the terminal is gone
+		prompt := "Text: "
+		if j.Question != nil && j.Question.Prompt != "" {
+			prompt = report.OneLine(j.Question.Prompt)
+		}
+		fmt.Fprint(c.Err, prompt)
+	}
+	type answer struct {
+		line string
+		err  error
+	}
+	read := make(chan answer, 1) // room for a line that comes after the end of the wait
+	go func() {                  // owned by the command; ends with the line, or with the process after a signal
+		line, err := bufio.NewReader(io.LimitReader(c.In, secretMax)).ReadString('\n')
+		read <- answer{line, err}
+	}()
+	select {
+	case a := <-read:
+		switch {
+		case a.err == nil, a.err == io.EOF && a.line != "" && len(a.line) < secretMax:
+			return strings.TrimSuffix(a.line, "\n"), nil
+		case a.err == io.EOF:
+			return "", errors.New("send: standard input has no line of less than 64 KiB: nothing was sent")
+		}
+		return "", fmt.Errorf("reading standard input: %w: nothing was sent", a.err)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (c *Config) cancel() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{Annotations: named("cancel"), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
+		ctx := cmd.Context()
+		f := c.reach(ctx)
+		defer f.close()
+		code := exit(0)
+		for _, id := range ids {
+			if err := c.cancelOne(ctx, f, id, force); err != nil {
+				fmt.Fprintf(c.Err, "async-repl: %v\n", err)
+				code = failed
+			}
+		}
+		return code
+	}}
+	cmd.Flags().BoolVar(&force, "force", false, "kill at once; Python loses its variables")
+	return cmd
+}
+
+// cancelOne asks a job to end, and prints what has become of it within the grace of the connection.
+func (c *Config) cancelOne(ctx context.Context, f *fleet, id string, force bool) error {
+	j, err := f.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	reply, err := j.at.call(ctx, cancelGrace+sockets.HelloTime, "cancel_job", map[string]any{"job_id": j.ID, "force": force})
+	if err != nil {
+		return err
+	}
+	text := j.ID + " " + reply.Header("Status")
+	for _, name := range []string{"Cancelling", "Ended now", "Survivors", "Note"} {
+		if value := reply.Header(name); value != "" {
+			text += "; " + strings.ToLower(name) + ": " + value
+		}
+	}
+	_, err = fmt.Fprintln(c.Out, text)
+	return err
+}
