@@ -46,6 +46,8 @@ func commands() []command {
 		{"wait", "[flags] ID...", "wait for jobs, and exit as the job has", person("wait")},
 		{"send", "[flags] ID [TEXT]", "type a line for a job, or press keys", person("send")},
 		{"cancel", "[flags] ID...", "end jobs", person("cancel")},
+		{"hook", "<CALL", "follow the job of a call, and tell its agent when it ends or asks", person("hook")},
+		{"completion", "SHELL", "print what makes bash, zsh or fish complete commands and job ids", person("completion")},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {

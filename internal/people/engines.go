@@ -27,6 +27,7 @@ type host struct {
 	sockets.Welcome // zero: the records
 	mcp             *client.Client
 	conn            io.Closer
+	place           string // the directory of its socket
 }
 
 // A fleet is the engines of a user.
@@ -87,7 +88,7 @@ func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) 
 	if err != nil {
 		return nil, err
 	}
-	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn}
+	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, place: dir.Path()}
 	if err := e.mcp.Initialize(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {

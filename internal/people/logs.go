@@ -19,7 +19,7 @@ import (
 func (c *Config) logs() *cobra.Command {
 	var follow bool
 	var chosen string
-	cmd := &cobra.Command{Annotations: named("logs"), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &cobra.Command{Annotations: named("logs"), ValidArgsFunction: c.completeJobs(true, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		switch {
 		case chosen != report.TextView && chosen != report.RawView && chosen != report.ScreenView:
 			return misuse{fmt.Errorf("logs: --view is %s, %s or %s", report.TextView, report.RawView, report.ScreenView)}
@@ -36,6 +36,7 @@ func (c *Config) logs() *cobra.Command {
 	}}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what follows, too, until the job has ended")
 	cmd.Flags().StringVar(&chosen, "view", report.TextView, "text, screen (what its terminal shows) or raw (every byte as it came)")
+	cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions([]cobra.Completion{report.TextView, report.ScreenView, report.RawView}, cobra.ShellCompDirectiveNoFileComp)) // an error: it is registered
 	return cmd
 }
 

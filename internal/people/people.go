@@ -79,7 +79,7 @@ func (c *Config) commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
 	})
-	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel()}
+	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion()}
 	for _, row := range c.Rows {
 		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
 		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {

@@ -29,7 +29,7 @@ const (
 func (c *Config) wait() *cobra.Command {
 	var any bool
 	var limit string
-	cmd := &cobra.Command{Annotations: named("wait"), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
+	cmd := &cobra.Command{Annotations: named("wait"), ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
 		ctx := cmd.Context()
 		d, err := timeLimit(limit)
 		if err != nil {
@@ -77,9 +77,9 @@ var (
 	errNews    = errors.New("one of the jobs has ended or asks")
 )
 
-// waitFor waits until the jobs have ended, or one if any is set, or one asks for input, and prints what has become
-// of each.
-func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
+// outcomes waits until the jobs have ended, or one if any is set, or one asks for input. It returns each job that has,
+// and nil for the others. The error says why the wait was over before.
+func (c *Config) outcomes(ctx context.Context, list []job, any bool) ([]*report.Document, error) {
 	waits, waiting := errgroup.WithContext(ctx)
 	ends := make([]*report.Document, len(list))
 	for i, j := range list {
@@ -95,6 +95,15 @@ func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
 		})
 	}
 	err := waits.Wait()
+	if errors.Is(err, errNews) {
+		err = nil
+	}
+	return ends, err
+}
+
+// waitFor waits for the jobs, prints what has become of them and returns the exit status.
+func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
+	ends, err := c.outcomes(ctx, list, any)
 	code, ended := exit(0), 0
 	for _, end := range ends {
 		if end == nil {
@@ -112,14 +121,14 @@ func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
 		}
 		ended++
 	}
-	if ended == 0 || err != nil && !errors.Is(err, errNews) {
-		if context.Cause(ctx) == errTimeout {
-			fmt.Fprintf(c.Err, "async-repl: the time is over: %d of %d jobs have ended\n", ended, len(list))
-			return exit(timedOut)
-		}
-		return err
+	switch {
+	case err == nil:
+		return code
+	case context.Cause(ctx) == errTimeout:
+		fmt.Fprintf(c.Err, "async-repl: the time is over: %d of %d jobs have ended\n", ended, len(list))
+		return exit(timedOut)
 	}
-	return code
+	return err
 }
 
 // jobWait is how long one call waits for a job: as long as wait_for_jobs can.

@@ -8,11 +8,15 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
@@ -24,7 +28,25 @@ import (
 	"asyncrepl/jobs"
 )
 
-func TestMain(m *testing.M) { os.Exit(processtest.Main(m)) }
+// commandArg makes the test binary play a command. The directory of the sockets and the arguments follow.
+const commandArg = "people-command"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == commandArg {
+		ctx, release := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+		defer release()
+		w := &world{place: os.Args[2], stdin: os.Stdin}
+		os.Exit(Run(ctx, os.Args[3:], w.config(os.Stdout, os.Stderr)))
+	}
+	os.Exit(processtest.Main(m))
+}
+
+// command returns a command that runs in a process of its own.
+func (w *world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], append([]string{commandArg, w.place}, args...)...)
+	cmd.Env = append(os.Environ(), "GORACE=exitcode=66")
+	return cmd
+}
 
 // A world has engines at sockets in a directory, and commands that look for them there.
 type world struct {

@@ -1,0 +1,58 @@
+//go:build unix
+
+package people
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+func (c *Config) completion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish"}
+	return &cobra.Command{
+		Annotations: named("completion"), ValidArgs: shells, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(c.Out, true)
+			case "zsh":
+				return root.GenZshCompletion(c.Out)
+			}
+			return root.GenFishCompletion(c.Out, true)
+		},
+	}
+}
+
+// completeJobs returns what completes the ids of the jobs that a command can be about, each with what it runs. A
+// command for one job has no second id.
+func (c *Config) completeJobs(all, several bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := c.look(cmd.Context(), all)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		list := s.Past
+		for _, e := range s.Engines {
+			list = append(list, e.Jobs...)
+		}
+		slices.SortFunc(list, func(a, b *report.Document) int { return cmp.Compare(b.ID, a.ID) })
+		var found []cobra.Completion
+		for _, j := range list {
+			if !slices.Contains(args, j.ID) {
+				found = append(found, cobra.CompletionWithDesc(j.ID, fmt.Sprintf("%s: %s", jobs.Status(j.Status), view.Line(j.Title, titleMax))))
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

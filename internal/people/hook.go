@@ -1,0 +1,141 @@
+//go:build unix
+
+package people
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/text/pattern"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// A client runs a hook beside its model, after each call of a tool. Claude Code 2.1.330 shows the model a line on
+// standard error of a hook that exits with status 2, and wakes the model for it if the hook's setting has
+// asyncRewake. Any other status is silent, and so is bad input here: a client that changes its format must not
+// have its model disturbed by each call.
+
+// toldCode is the exit status with which a client reads the line on standard error.
+const toldCode = 2
+
+// callMax bounds the call on standard input, in bytes. A reply has 45,000 characters at most.
+const callMax = 16 << 20
+
+func (c *Config) hook() *cobra.Command {
+	cmd := &cobra.Command{Annotations: named("hook"), RunE: func(cmd *cobra.Command, _ []string) error {
+		ids := shownRunning(c.In)
+		if ids == nil {
+			return nil
+		}
+		if line := c.tell(cmd.Context(), ids); line != "" {
+			fmt.Fprintln(c.Err, "async-repl:", line)
+			return exit(toldCode)
+		}
+		return nil
+	}}
+	cmd.Args, cmd.DisableFlagParsing = cobra.ArbitraryArgs, true // a mistake would have the status of news
+	return cmd
+}
+
+// running matches the lines about a job that runs.
+var running = pattern.Lazy(`(?m)^Job ID: ([0-9A-Z]{26})\nStatus: (?:running|queued)$`)
+
+// shownRunning reads a call and returns the jobs that its reply shows running or queued.
+func shownRunning(r io.Reader) (ids []string) {
+	raw, err := io.ReadAll(io.LimitReader(r, callMax))
+	var call struct {
+		Response any `json:"tool_response"`
+	}
+	if err != nil || json.Unmarshal(raw, &call) != nil {
+		return nil
+	}
+	for _, text := range texts(call.Response) {
+		head, _, _ := strings.Cut(text, "\n--- ") // what a job has printed says nothing
+		for _, m := range running().FindAllStringSubmatch(head, -1) {
+			if !slices.Contains(ids, m[1]) {
+				ids = append(ids, m[1])
+			}
+		}
+	}
+	return ids
+}
+
+// texts returns the strings in a JSON value.
+func texts(v any) (all []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, e := range v {
+			all = append(all, texts(e)...)
+		}
+	case map[string]any:
+		for _, e := range v {
+			all = append(all, texts(e)...)
+		}
+	}
+	return all
+}
+
+// tell waits until one of the jobs has ended or asks, and returns the line that says so. It returns the empty string
+// if an engine has none of them, or if other hooks follow them.
+func (c *Config) tell(ctx context.Context, ids []string) string {
+	f := c.reach(ctx)
+	defer f.close()
+	var mine []job
+	for _, id := range ids {
+		j, err := f.find(ctx, id)
+		if err != nil || j.at == f.records || jobs.Status(j.Status).Final() {
+			continue
+		}
+		lock, err := lockJob(j)
+		if err != nil {
+			continue
+		}
+		defer lock.Close()
+		mine = append(mine, j)
+	}
+	if mine == nil {
+		return ""
+	}
+	ends, _ := c.outcomes(ctx, mine, true) // an error: nothing is known of the others
+	var said []string
+	for i, end := range ends {
+		if end != nil {
+			said = append(said, fmt.Sprintf("job %s (%s)", news(end), view.Line(mine[i].Title, titleMax)))
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// lockName is the name of the file by which hooks divide the jobs among themselves. Each job is one byte of it, and
+// who follows the job holds a lock on that: the kernel releases it however the process ends, and nothing is left
+// to clean up.
+const lockName = "hook.lock"
+
+// lockJob locks a job for this process, until the file is closed.
+func lockJob(j job) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(j.at.place, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	h := fnv.New64a()
+	h.Write([]byte(j.ID))
+	region := &unix.Flock_t{Type: unix.F_WRLCK, Start: int64(h.Sum64() >> 1), Len: 1}
+	if err := unix.FcntlFlock(lock.Fd(), unix.F_SETLK, region); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}

@@ -1,0 +1,137 @@
+//go:build unix
+
+package people
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// call returns what Claude Code gives a hook on standard input after a call with that reply.
+func call(reply string) string {
+	b, _ := json.Marshal(map[string]any{
+		"session_id": "4f7c", "hook_event_name": "PostToolUse", "tool_name": "mcp__async-repl__execute_command_async",
+		"tool_input":    map[string]any{"command": "Job ID: 01ARZ3NDEKTSV4RRFFQ69G5FAV\nStatus: running\n"},
+		"tool_response": []any{map[string]any{"type": "text", "text": reply}},
+	})
+	return string(b)
+}
+
+// begins returns a job and the reply that shows it running.
+func (s *served) begins(line string) (*jobs.Job, string) {
+	s.t.Helper()
+	j := s.start(line)
+	reply := must.Get(s.agent.Call(s.t.Context(), "check_job_status", map[string]any{"job_id": j.ID()}))(s.t)
+	return j, string(reply)
+}
+
+// A hook follows the job that a reply shows running, to its end or question.
+func TestHookTellsOfTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	for line, want := range map[string]string{
+		"sleep 0.3; exit 4":                 " failed (exit 4) (sleep 0.3; exit 4)",
+		"sleep 0.3; printf 'PIN: '; read x": " waits for input: PIN: (sleep 0.3; printf 'PIN: '; read x)",
+	} {
+		j, reply := s.begins(line)
+		w.stdin = strings.NewReader(call(reply))
+		w.run("hook").expect(t, "", "async-repl: job "+j.ID()+want+"\n", 2)
+	}
+}
+
+// Other calls, jobs that no engine has and bad input are passed over in silence.
+func TestHookIsSilentOtherwise(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	ended, reply := s.begins("sleep 0.1")
+	jobstest.End(t, ended)
+	asks := s.start("read x")
+	jobstest.Asks(t, asks)
+	for name, input := range map[string]string{
+		"an ended job":     call(reply),
+		"one that asks":    call("Job ID: " + asks.ID() + "\nStatus: waiting_input\n"),
+		"output":           call("Job ID: 01ARZ3NDEKTSV4RRFFQ69G5FAV\nStatus: completed\n\n--- STDOUT ---\nJob ID: " + asks.ID() + "\nStatus: running\n"),
+		"an unknown job":   call("Job ID: 01ARZ3NDEKTSV4RRFFQ69G5FAV\nStatus: running\n"),
+		"another tool":     `{"tool_name": "Edit", "tool_response": {"filePath": "x", "success": true}}`,
+		"nothing":          "",
+		"no JSON":          "\x00\xff",
+		"half a call":      call(reply)[:200],
+		"no object":        `[1, 2]`,
+		"a deep response":  `{"tool_response": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`,
+		"a large response": `{"tool_response": "` + strings.Repeat("x", callMax) + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.stdin = strings.NewReader(input)
+			w.run("hook").expect(t, "", "", 0)
+			w.stdin = strings.NewReader(input)
+			w.run("hook", "--unknown", "x").expect(t, "", "", 0)
+		})
+	}
+}
+
+// Each job has one follower, and the next one follows when that has ended, however.
+func TestEachJobHasOneFollower(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	j, reply := s.begins("sleep 1000")
+	other, second := s.begins("sleep 1000")
+	start := func(input string) (*exec.Cmd, *bytes.Buffer) {
+		cmd := w.command("hook")
+		said := new(bytes.Buffer)
+		cmd.Stdin, cmd.Stderr = strings.NewReader(input), said
+		must.Do(t, cmd.Start())
+		return cmd, said
+	}
+	holds := func(j *jobs.Job) func() bool {
+		return func() bool {
+			lock, err := lockJob(job{&report.Document{ID: j.ID()}, &host{place: w.place}})
+			if err == nil {
+				lock.Close()
+			}
+			return err != nil
+		}
+	}
+	first, _ := start(call(reply))
+	polltest.Until(t, "the first hook follows the job", holds(j))
+	if late, said := start(call(reply)); late.Wait() != nil || said.Len() > 0 {
+		t.Errorf("another follower: %v, %q", late.ProcessState, said)
+	}
+	// A reply about both jobs makes a follower of the one that has none.
+	both, said := start(call(reply + "\n" + second))
+	polltest.Until(t, "the second hook follows the other job", holds(other))
+	must.Do(t, first.Process.Signal(unix.SIGKILL))
+	first.Wait() // killed
+	third, heard := start(call(reply))
+	polltest.Until(t, "the third hook follows the job", holds(j))
+	for _, j := range []*jobs.Job{other, j} {
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.End(t, j)
+	}
+	both.Wait()
+	third.Wait()
+	if both.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "job "+other.ID()+" cancelled") || strings.Contains(said.String(), j.ID()) {
+		t.Errorf("of the second job: %v, %q", both.ProcessState, said)
+	}
+	if third.ProcessState.ExitCode() != 2 || !strings.Contains(heard.String(), "job "+j.ID()+" cancelled") {
+		t.Errorf("of the first job: %v, %q", third.ProcessState, heard)
+	}
+	if names := must.Get(os.ReadDir(w.place))(t); len(names) != 2 {
+		t.Errorf("besides the socket and %s: %v", filepath.Join(w.place, lockName), names)
+	}
+}
