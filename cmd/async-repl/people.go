@@ -4,19 +4,30 @@ package main
 
 import (
 	"context"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/mcp/stdio"
 	"asyncrepl/internal/people"
+	"asyncrepl/jobs"
 )
 
 // person returns what runs a command for people.
 func person(name string) func(ctx context.Context, args []string, std standardStreams) int {
 	return func(ctx context.Context, args []string, std standardStreams) int {
+		ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer release()
 		c := people.Config{
 			Version: ownVersion(), Places: sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()),
+			Past: ownServer, Own: ownServer,
 			In: std.in, Out: std.out, Err: std.err,
 		}
 		for _, row := range commands() {
@@ -24,8 +35,52 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 				c.Rows = append(c.Rows, people.Row{Name: row.name, Arguments: row.flags, Summary: row.summary})
 			}
 		}
-		ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		defer release()
 		return people.Run(ctx, append([]string{name}, args...), c)
 	}
+}
+
+// ownServer connects to a server in this process, which is configured by the environment as one is that a client
+// starts here. It starts nothing before its first job.
+func ownServer(ctx context.Context) (io.ReadWriteCloser, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	set, err := parseSettings(nil, os.Getenv, cwd, false)
+	if err != nil {
+		return nil, err
+	}
+	set.Log = slog.New(slog.DiscardHandler)
+	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
+	if set.Shell, err = findShell(set.Shell); err != nil {
+		return nil, err
+	}
+	if set.Guard, err = commandLine(guardCommand); err != nil {
+		return nil, err
+	}
+	if set.Pip, err = commandLine(pipCommand); err != nil {
+		return nil, err
+	}
+	eng, err := engine.New(set.Config)
+	if err != nil {
+		return nil, err
+	}
+	config := set.connection(eng)
+	config.By, config.Toolsets = jobs.Person, nil
+	mcp := server.New(ctx, config, eng.Scope(set.client()))
+	ours, theirs := net.Pipe()
+	_, err = mcp.Connect(ctx, &stdio.Transport{Stream: theirs, Ordered: true}, nil)
+	return ownConn{ours, eng}, err
+}
+
+// An ownConn is a connection to an engine that ends with it.
+type ownConn struct {
+	net.Conn
+	engine *engine.Engine
+}
+
+func (c ownConn) Close() error {
+	err := c.Conn.Close()
+	c.engine.Close()
+	return err
 }

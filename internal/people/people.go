@@ -20,6 +20,8 @@ type Config struct {
 	Places  []string // the directories that can have the sockets of engines
 	// Past connects to a server over the records of past jobs; nil: there are none.
 	Past func(context.Context) (io.ReadWriteCloser, error)
+	// Own connects to a server in this process that records nothing. The doctor tries it.
+	Own func(context.Context) (io.ReadWriteCloser, error)
 
 	In       io.Reader
 	Out, Err io.Writer
@@ -79,7 +81,7 @@ func (c *Config) commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
 	})
-	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion()}
+	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion(), c.doctor()}
 	for _, row := range c.Rows {
 		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
 		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {

@@ -53,6 +53,7 @@ type world struct {
 	t     *testing.T
 	place string
 	past  func(context.Context) (io.ReadWriteCloser, error)
+	own   func(context.Context) (io.ReadWriteCloser, error)
 	stdin io.Reader
 
 	python string // the interpreter of sessions; empty: there is none
@@ -180,7 +181,7 @@ func (w *world) runIn(ctx context.Context, args ...string) result {
 
 // config returns the configuration of a command that writes to out and err.
 func (w *world) config(out, err io.Writer) Config {
-	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, In: w.stdin, Out: out, Err: err}
+	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, Own: w.own, In: w.stdin, Out: out, Err: err}
 	for _, name := range strings.Fields("serve ps logs wait send cancel attach hook completion doctor demo token version help") {
 		c.Rows = append(c.Rows, Row{Name: name, Arguments: "ARGUMENTS", Summary: "the summary of " + name})
 	}

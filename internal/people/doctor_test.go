@@ -1,0 +1,96 @@
+//go:build unix
+
+package people
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/test/must"
+)
+
+// The doctor tries a server and the sockets. It exits with 1 if something does not work.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	w.own = w.engine().records
+	got := w.run("doctor")
+	for _, want := range []string{
+		"ok     job: a shell command runs\n", "ok     server: guard (pid ", "ok     sockets: commands reach engines in " + w.place + "\n",
+		"ok     engine: process ", "ok     state directory: ",
+		"fails  server: jobs have no program pip of their own", // the engine of this test has none
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("it does not say %q:\n%s", want, got.out)
+		}
+	}
+	if got.code != 1 || got.err != "" || strings.Count(got.out, "fails") != 1 {
+		t.Errorf("exit %d, %q:\n%s", got.code, got.err, got.out)
+	}
+	s.stop()
+	must.Do(t, os.Chmod(w.place, 0o755))
+	w.own = func(context.Context) (io.ReadWriteCloser, error) {
+		return nil, errors.New("REPL_GRACE=\"x\" can't be used")
+	}
+	got = w.run("doctor")
+	if want := "fails  server: REPL_GRACE=\"x\" can't be used\nfails  sockets: " + w.place + " belongs to user "; got.code != 1 || !strings.HasPrefix(got.out, want) {
+		t.Errorf("exit %d, got:\n%s\nwant:\n%s", got.code, got.out, want)
+	}
+	must.Do(t, os.Chmod(w.place, 0o700))
+}
+
+// What a logout ends depends on the control group, the directory of the sockets and the settings of systemd.
+func TestDoctorSaysWhatALogoutEnds(t *testing.T) {
+	t.Parallel()
+	const uid, manager, session = 4_000_000_000, "0::/user.slice/user-4000000000.slice/user@4000000000.service/app.slice/x.scope\n", "0::/user.slice/user-4000000000.slice/session-3.scope\n"
+	const place, enable = "/run/user/4000000000/async-repl", "loginctl enable-linger 4000000000 prevents that"
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"the user's manager": {map[string]string{"proc/self/cgroup": manager}, "note GROUP ends with your last login, and jobs with it: " + enable},
+		"it lingers":         {map[string]string{"proc/self/cgroup": manager, "var/lib/systemd/linger/4000000000": ""}, "ok GROUP does not end with a login"},
+		"a session":          {map[string]string{"proc/self/cgroup": session}, "ok GROUP does not end with a login, as most systems are built; KillUserProcesses=no in /etc/systemd/logind.conf makes it sure"},
+		"a session that is killed": {map[string]string{"proc/self/cgroup": session, "etc/systemd/logind.conf": "[Login]\nKillUserProcesses=yes\n"},
+			"note GROUP ends with its login, and jobs with it (KillUserProcesses=yes in /etc/systemd/logind.conf): " + enable},
+		"a drop-in decides": {map[string]string{"proc/self/cgroup": session, "etc/systemd/logind.conf": "KillUserProcesses=yes\n", "usr/lib/systemd/logind.conf.d/50.conf": "KillUserProcesses=no\n",
+			"run/systemd/logind.conf.d/40.conf": "KillUserProcesses=1\n"}, "ok GROUP does not end with a login"},
+		"a drop-in is replaced": {map[string]string{"proc/self/cgroup": session, "etc/systemd/logind.conf.d/50.conf": "KillUserProcesses=on\n", "usr/lib/systemd/logind.conf.d/50.conf": "KillUserProcesses=no\n"},
+			"note GROUP ends with its login, and jobs with it (KillUserProcesses=yes in /etc/systemd/logind.conf.d/50.conf): " + enable},
+		"a comment":  {map[string]string{"proc/self/cgroup": session, "etc/systemd/logind.conf": "#KillUserProcesses=yes\n"}, "ok GROUP does not end with a login, as most systems are built; KillUserProcesses=no in /etc/systemd/logind.conf makes it sure"},
+		"a service":  {map[string]string{"proc/self/cgroup": "1:name=systemd:/x\n0::/system.slice/ssh.service\n"}, "ok GROUP does not end with a login"},
+		"no systemd": {map[string]string{"proc/self/cgroup": "9:name=systemd:/\n"}, "ok this system has none that a login could end"},
+		"no groups":  {nil, "ok this system has none that a login could end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, text := range tt.files {
+				must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o700))
+				must.Do(t, os.WriteFile(filepath.Join(root, file), []byte(text), 0o600))
+			}
+			all := atLogout(root, uid, place)
+			got := regexp.MustCompile(`/(user|system)\.slice\S*`).ReplaceAllString(all[0].state+" "+all[0].text, "GROUP")
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			state := mind
+			if _, lingers := tt.files["var/lib/systemd/linger/4000000000"]; lingers {
+				state = works
+			}
+			if len(all) != 2 || all[1].state != state {
+				t.Errorf("the directory of the sockets: %+v", all[1:])
+			}
+		})
+	}
+	if all := atLogout(t.TempDir(), uid, "/tmp/async-repl-4000000000"); !slices.Contains(all, finding{works, "directory of the sockets", "/tmp/async-repl-4000000000 stays after a logout"}) {
+		t.Errorf("in /tmp: %+v", all)
+	}
+}
