@@ -176,7 +176,7 @@ func (j *Job) deliver(ctx context.Context, in Input) (d Delivery, err error) {
 		}()
 	}
 	d, err = takeInput(ctx, in)
-	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret {
+	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret && in.By != Person {
 		j.keepAnswer(asked)
 	}
 	return d, err

@@ -156,7 +156,7 @@ func (r *run) strokes(in jobs.Input) (tty.Strokes, error) {
 		r.modes.Follow(log, log.Stat().End)
 	}
 	modes := keys.ModesOf(&r.modes.Modes)
-	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(modes), EOF: in.EOF, Secret: in.Secret, By: string(in.By)}
+	s := tty.Strokes{Text: in.Text, Keys: in.Keys.Bytes(modes), EOF: in.EOF, Secret: in.Secret, Raw: in.By == jobs.Person, By: string(in.By)}
 	if in.Paste {
 		pasted, err := keys.Paste(in.Text, modes)
 		if err != nil {

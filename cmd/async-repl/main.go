@@ -46,6 +46,7 @@ func commands() []command {
 		{"wait", "[flags] ID...", "wait for jobs, and exit as the job has", person("wait")},
 		{"send", "[flags] ID [TEXT]", "type a line for a job, or press keys", person("send")},
 		{"cancel", "[flags] ID...", "end jobs", person("cancel")},
+		{"attach", "ID", "join your terminal with that of a job, until Ctrl-]", person("attach")},
 		{"hook", "<CALL", "follow the job of a call, and tell its agent when it ends or asks", person("hook")},
 		{"completion", "SHELL", "print what makes bash, zsh or fish complete commands and job ids", person("completion")},
 		{"doctor", "", "check that this system keeps what is promised", person("doctor")},
@@ -61,6 +62,7 @@ func commands() []command {
 		}},
 		{engineCommand, "[flags]", "", engineOfClients},
 		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
+		{restoreCommand, "", "", person(restoreCommand)},
 		{pipCommand, "SETTINGS [arguments of pip]", "", pip},
 	}
 }

@@ -20,6 +20,10 @@ import (
 	"asyncrepl/jobs"
 )
 
+// restoreCommand is the subcommand of the process that restores a terminal. Only attach uses it, so help does not
+// name it.
+const restoreCommand = "restore"
+
 // person returns what runs a command for people.
 func person(name string) func(ctx context.Context, args []string, std standardStreams) int {
 	return func(ctx context.Context, args []string, std standardStreams) int {
@@ -30,6 +34,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 			Past: ownServer, Own: ownServer,
 			In: std.in, Out: std.out, Err: std.err,
 		}
+		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
 		for _, row := range commands() {
 			if row.name != "" {
 				c.Rows = append(c.Rows, people.Row{Name: row.name, Arguments: row.flags, Summary: row.summary})

@@ -23,6 +23,9 @@ type Config struct {
 	// Own connects to a server in this process that records nothing. The doctor tries it.
 	Own func(context.Context) (io.ReadWriteCloser, error)
 
+	// Restorer is the command line that runs the command restore, with which attach restores a terminal.
+	Restorer []string
+
 	In       io.Reader
 	Out, Err io.Writer
 }
@@ -81,7 +84,7 @@ func (c *Config) commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
 	})
-	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion(), c.doctor()}
+	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion(), c.doctor(), c.attach(), c.restore()}
 	for _, row := range c.Rows {
 		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
 		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {

@@ -262,7 +262,7 @@ func TestWaitOutlivesItsEngine(t *testing.T) {
 // records connects to the engine as if it had only records.
 func (s *served) records(context.Context) (io.ReadWriteCloser, error) {
 	conn, theirs := net.Pipe()
-	go s.connect(theirs, jobs.Person) // ends with the connection
+	go s.connect(s.t.Context(), theirs, jobs.Person) // ends with the connection
 	return conn, nil
 }
 

@@ -144,7 +144,7 @@ func TestSendAnswersPython(t *testing.T) {
 	w.run("send", "--secret", j.ID()).expect(t, "delivered\n", "", 0)
 	jobstest.EndsAs(t, j, "completed")
 	jobstest.Prints(t, j, "['x y', 7]")
-	if answers := j.Answers(); len(answers) != 1 || answers[0].Text != "x y" {
+	if answers := j.Answers(); len(answers) != 0 {
 		t.Errorf("kept for notebooks: %+v", answers)
 	}
 }

@@ -90,6 +90,7 @@ func (w *world) serve() *served {
 	l := must.Get(w.dir().Listen("0123456789abcdef"))(t)
 	var mu sync.Mutex
 	conns := []io.Closer{l}
+	cut, lost := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() { // joined by stop; ends with the listener
 		for {
@@ -106,12 +107,13 @@ func (w *world) serve() *served {
 				continue
 			}
 			must.Do(t, conn.Welcome(s.welcome))
-			serving.Go(func() { s.connect(conn, jobs.Person) }) // joined by stop; ends with the connection
+			serving.Go(func() { s.connect(cut, conn, jobs.Person) }) // joined by stop; ends with the connection
 		}
 	})
 	var once sync.Once
 	s.stop = func() {
 		once.Do(func() {
+			lost()
 			mu.Lock()
 			for _, c := range conns {
 				c.Close()
@@ -136,7 +138,7 @@ func (w *world) engine() *served {
 	t.Cleanup(s.Engine.Close)
 	conn, theirs := net.Pipe()
 	var serving sync.WaitGroup
-	serving.Go(func() { s.connect(theirs, jobs.Agent) }) // joined by the test's end; ends with the connection
+	serving.Go(func() { s.connect(t.Context(), theirs, jobs.Agent) }) // joined by the test's end; ends with the connection
 	t.Cleanup(func() { conn.Close(); serving.Wait() })
 	s.agent = client.New(conn, conn)
 	must.Do(t, s.agent.Initialize(t.Context()))
@@ -144,11 +146,11 @@ func (w *world) engine() *served {
 }
 
 // connect serves a connection until it ends.
-func (s *served) connect(conn io.ReadWriteCloser, by jobs.By) {
+func (s *served) connect(cut context.Context, conn io.ReadWriteCloser, by jobs.By) {
 	waits, leave := context.WithCancel(context.Background())
 	defer leave()
 	mcp := server.New(waits, server.Config{Backend: s.Engine, Version: "test", By: by}, s.Scope(engine.Client{Env: os.Environ(), Grace: 2 * time.Second}))
-	session, err := mcp.Connect(context.Background(), &stdio.Transport{Stream: conn, Ordered: true, Leave: leave}, nil)
+	session, err := mcp.Connect(context.Background(), &stdio.Transport{Stream: conn, Ordered: true, Cut: cut, Leave: leave}, nil)
 	if err == nil {
 		session.Wait() // an error says how the connection has ended
 	}
@@ -181,7 +183,8 @@ func (w *world) runIn(ctx context.Context, args ...string) result {
 
 // config returns the configuration of a command that writes to out and err.
 func (w *world) config(out, err io.Writer) Config {
-	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, Own: w.own, In: w.stdin, Out: out, Err: err}
+	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, Own: w.own, Restorer: w.command("restore").Args, In: w.stdin, Out: out, Err: err}
+	c.Rows = append(c.Rows, Row{Name: "restore"})
 	for _, name := range strings.Fields("serve ps logs wait send cancel attach hook completion doctor demo token version help") {
 		c.Rows = append(c.Rows, Row{Name: name, Arguments: "ARGUMENTS", Summary: "the summary of " + name})
 	}

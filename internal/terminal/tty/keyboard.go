@@ -58,6 +58,7 @@ type Input struct {
 	Keys   string // the bytes that keys send; the terminal acts on some of them
 	EOF    bool   // the end of file
 	Secret bool   // the terminal must not echo it
+	Raw    bool   // the terminal may act on Text: a person who types Ctrl-C means it
 	By     string // who types it, for OnType
 }
 
@@ -138,7 +139,7 @@ func (k *Keyboard) check(mode Mode, in Input) error {
 	switch {
 	case in.Secret && mode.Echo:
 		return ErrEcho
-	case mode.Canon && strings.ContainsFunc(in.Text, actedOn):
+	case mode.Canon && !in.Raw && strings.ContainsFunc(in.Text, actedOn):
 		return ErrControl
 	case mode.Canon:
 		return checkLines(in.Text+in.Keys, k.pendingBytes())

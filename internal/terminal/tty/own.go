@@ -30,6 +30,9 @@ func Raw(f *os.File) (restore func() error, err error) {
 	})
 }
 
+// Keep changes nothing. restore returns the terminal to the mode that it has now.
+func Keep(f *os.File) (restore func() error, err error) { return change(f, func(*unix.Termios) {}) }
+
 // change changes the mode of a terminal.
 func change(f *os.File, to func(*unix.Termios)) (restore func() error, err error) {
 	var before *unix.Termios

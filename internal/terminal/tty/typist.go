@@ -59,6 +59,7 @@ type Strokes struct {
 	Keys   []string // the bytes that each key sends
 	EOF    bool
 	Secret bool
+	Raw    bool   // as in an Input
 	By     string // who types, as in an Input
 }
 
@@ -69,16 +70,16 @@ const esc = "\x1b"
 func (s Strokes) parts() []Input {
 	var parts []Input
 	if s.Text != "" {
-		parts = append(parts, Input{Text: s.Text, Secret: s.Secret, By: s.By})
+		parts = append(parts, Input{Text: s.Text, Secret: s.Secret, Raw: s.Raw, By: s.By})
 	}
 	if s.Paste != "" {
-		parts = append(parts, Input{Keys: s.Paste, Secret: s.Secret, By: s.By})
+		parts = append(parts, Input{Keys: s.Paste, Secret: s.Secret, Raw: s.Raw, By: s.By})
 	}
 	for _, key := range s.Keys {
-		parts = append(parts, Input{Keys: key, Secret: s.Secret, By: s.By})
+		parts = append(parts, Input{Keys: key, Secret: s.Secret, Raw: s.Raw, By: s.By})
 	}
 	if parts == nil {
-		parts = []Input{{Secret: s.Secret, By: s.By}}
+		parts = []Input{{Secret: s.Secret, Raw: s.Raw, By: s.By}}
 	}
 	parts[len(parts)-1].EOF = s.EOF
 	return parts

@@ -1,0 +1,287 @@
+//go:build unix
+
+package people
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/pythontest"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A seat is a person's terminal with an attach that runs there.
+type seat struct {
+	t      *testing.T
+	pty    *tty.PTY
+	before tty.Mode
+	cmd    *exec.Cmd
+	gone   chan struct{} // closed when attach has ended
+
+	mu    sync.Mutex
+	shown bytes.Buffer
+}
+
+// attach starts attach at a terminal, and returns once it shows the job.
+func (w *world) attach(j *jobs.Job, rows, cols uint16) *seat {
+	t := w.t
+	t.Helper()
+	s := &seat{t: t, pty: must.Get(tty.Open(rows, cols))(t)}
+	t.Cleanup(s.pty.Close)
+	s.before = must.Get(s.pty.Mode())(t)
+	var reading sync.WaitGroup
+	reading.Go(func() { // joined at the end of the test; ends with the terminal
+		b := make([]byte, 4096)
+		for {
+			n, err := s.pty.Master().Read(b)
+			s.mu.Lock()
+			s.shown.Write(b[:n])
+			s.mu.Unlock()
+			if errors.Is(err, fs.ErrClosed) {
+				return
+			}
+		}
+	})
+	t.Cleanup(reading.Wait)
+	t.Cleanup(s.pty.Close) // before the wait
+	s.cmd = w.command("attach", j.ID())
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = s.pty.Slave(), s.pty.Slave(), s.pty.Slave()
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must.Do(t, s.cmd.Start())
+	s.gone = make(chan struct{})
+	go func() { // joined at the end of the test; an engine of this process would take the ended command for an orphan
+		s.cmd.Wait()
+		close(s.gone)
+	}()
+	t.Cleanup(func() { s.cmd.Process.Kill(); <-s.gone })
+	s.shows("Ctrl-] detaches.")
+	polltest.Until(t, "the job's terminal has the size of the window", func() bool {
+		size := j.Record().Terminal
+		return size != nil && *size == jobs.Size{Rows: int(rows), Cols: int(cols)}
+	})
+	return s
+}
+
+// text returns what the terminal was told to show.
+func (s *seat) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown.String()
+}
+
+// shows waits until the terminal was told to show a text.
+func (s *seat) shows(text string) {
+	s.t.Helper()
+	polltest.Check(s.t, func() error {
+		if got := s.text(); !strings.Contains(got, text) {
+			return fmt.Errorf("the terminal shows %q and not %q", got, text)
+		}
+		return nil
+	})
+}
+
+// types types at the terminal.
+func (s *seat) types(keys string) {
+	s.t.Helper()
+	must.Get(s.pty.Master().Write([]byte(keys)))(s.t)
+}
+
+// restored checks that the terminal has the mode that it had.
+func (s *seat) restored() {
+	s.t.Helper()
+	polltest.Check(s.t, func() error {
+		if mode, err := s.pty.Mode(); err != nil || mode != s.before {
+			return fmt.Errorf("the terminal has the mode %+v, and had %+v (%v)", mode, s.before, err)
+		}
+		return nil
+	})
+}
+
+// ends waits for the end of attach.
+func (s *seat) ends(code int) {
+	s.t.Helper()
+	<-s.gone
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("attach has ended with %v, want %d; the terminal shows %q", s.cmd.ProcessState, code, s.text())
+	}
+}
+
+// shell starts a shell that a person can attach to.
+func (s *served) shell() *jobs.Job {
+	s.t.Helper()
+	j := s.start("PS1='$ ' PS2= exec sh -i")
+	jobstest.Asks(s.t, j)
+	return j
+}
+
+// A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the window is that of the
+// job's terminal, and afterwards it is what it was.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	j := s.shell()
+	jobstest.Send(t, j, jobs.Input{Text: "echo be''fore\n"})
+	jobstest.Prints(t, j, "before")
+	jobstest.Asks(t, j)
+	seat := w.attach(j, 30, 100)
+	seat.shows("before\r\n$")
+	seat.types("echo $((6*7)) é\r")
+	seat.shows("42 é\r\n")
+	seat.types("cat\r\x03") // the job's terminal makes a signal of it
+	seat.shows("^C")
+	must.Do(t, seat.pty.Resize(33, 99))
+	polltest.Until(t, "the new size", func() bool { return *j.Record().Terminal == jobs.Size{Rows: 33, Cols: 99} })
+	if mode := must.Get(seat.pty.Mode())(t); mode.Echo || mode.Canon {
+		t.Errorf("the terminal is not raw: %+v", mode)
+	}
+	seat.types("\x1d")
+	seat.ends(0)
+	seat.restored()
+	seat.shows("Detached: job " + j.ID())
+	if size := *j.Record().Terminal; size != (jobs.Size{Rows: 40, Cols: 120}) {
+		t.Errorf("the size is %+v afterwards", size)
+	}
+	reply := must.Get(s.agent.Call(t.Context(), "check_job_status", map[string]any{"job_id": j.ID()}))(t)
+	if got := reply.Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
+		t.Errorf("the agent is told %q", got)
+	}
+}
+
+// Attach ends with its job, as the job does.
+func TestAttachEndsWithItsJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	j := s.shell()
+	seat := w.attach(j, 24, 80)
+	seat.types("exit 7\r")
+	seat.ends(7)
+	seat.restored()
+	seat.shows("Detached: job " + j.ID() + " failed (exit 7)")
+}
+
+// However attach ends, the terminal is what it was: its mode, and the modes that the job's programs have set. The job
+// continues.
+func TestTerminalIsRestored(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.serve()
+			j := s.start(`printf '\033[?1049h\033[?2004hdrawn'; read x`)
+			jobstest.Asks(t, j)
+			seat := w.attach(j, 24, 80)
+			seat.shows("\x1b[?2004h\x1b[?1049h\x1b[H\x1b[2Jdrawn")
+			polltest.Until(t, "the terminal is raw", func() bool { mode, err := seat.pty.Mode(); return err == nil && !mode.Canon })
+			must.Do(t, seat.cmd.Process.Signal(sig))
+			<-seat.gone
+			seat.restored()
+			seat.shows("\x1b[?2004l\x1b[?1049l")
+			jobstest.Asks(t, j) // it continues
+		})
+	}
+}
+
+// If the engine ends, attach does, too.
+func TestAttachOutlivesItsEngine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	seat := w.attach(s.shell(), 24, 80)
+	s.stop()
+	seat.ends(1)
+	seat.restored()
+	seat.shows("async-repl: the connection to the engine of process")
+}
+
+// Without a terminal on either side there is nothing to join.
+func TestAttachNeedsTerminals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.python = pythontest.Real(t)
+	s := w.serve()
+	shell := s.shell()
+	w.run("attach", shell.ID()).expect(t, "", "async-repl: attach: this is no terminal: use async-repl send and async-repl logs -f\n", 1)
+	ended := s.start("true")
+	jobstest.End(t, ended)
+	python := must.Get(s.agent.Call(t.Context(), "execute_python", map[string]any{"code": "input()", "wait_seconds": 60}))(t).Header("Job ID")
+	pipes := must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "sleep 100", "tty": false, "wait_seconds": 0}))(t).Header("Job ID")
+	for id, want := range map[string]string{
+		ended.ID(): "has ended: completed: async-repl logs", python: "is a python job, which has no terminal: answer it with async-repl send", pipes: "has no terminal",
+	} {
+		pty := must.Get(tty.Open(24, 80))(t)
+		defer pty.Close()
+		cmd := w.command("attach", id)
+		cmd.Stdin, cmd.Stdout = pty.Slave(), pty.Slave()
+		said := new(bytes.Buffer)
+		cmd.Stderr = said
+		if cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), want) {
+			t.Errorf("%v: %s", cmd.ProcessState, said)
+		}
+	}
+	w.run("restore").expect(t, "", "async-repl: restore is for attach: see async-repl help\n", 2)
+}
+
+// What asks the terminal something is left out of the output, wherever it is cut.
+func TestQueriesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const passed = "a\x1b[1;31mred\x1b[0m\x1b]0;title\a\x1b[?25l\x1b[10;20H\x1b(B\x1b[>4;1mé\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b[2 q\x1b[>1n\x1bPq#0~-\x1b\\"
+	for _, query := range []string{
+		"\x1b[c", "\x1b[>c", "\x1b[=c", "\x1b[>0c", "\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1b[?2026$p", "\x1b[4$p", "\x1b[>q", "\x1b[>0q", "\x1b[?u", "\x1b[18t",
+		"\x1b]10;?\a", "\x1b]11;?\x1b\\", "\x1b]4;1;?\a", "\x1b]52;c;?\a", "\x1bP$qm\x1b\\", "\x1bP+q544e\x1b\\", "\x1bZ",
+	} {
+		text := []byte(passed + query + passed)
+		for size := 1; size <= len(text); size++ {
+			var f filter
+			var got []byte
+			for i := 0; i < len(text); i += size {
+				got = append(got, f.pass(text[i:min(i+size, len(text))])...)
+			}
+			if string(got) != passed+passed {
+				t.Fatalf("%q in pieces of %d: %q", query, size, got)
+			}
+		}
+	}
+	var f filter
+	long := "\x1b]0;" + strings.Repeat("x", 1000)
+	if got := string(f.pass([]byte(long))) + string(f.pass([]byte("y\a"))); got != long+"y\a" {
+		t.Errorf("a long title: %q", got)
+	}
+}
+
+// A key is shown by the job's terminal within a few milliseconds.
+func TestKeysAreShownAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	seat := w.attach(s.shell(), 24, 80)
+	seat.shows("$")
+	var all []time.Duration
+	for i := range 20 {
+		begin := time.Now()
+		seat.types("x")
+		for strings.Count(seat.text(), "x") < i+1 {
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("key %d is not shown: %q", i, seat.text())
+			}
+		}
+		all = append(all, time.Since(begin))
+	}
+	t.Logf("%v", all)
+}
