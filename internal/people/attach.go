@@ -157,13 +157,13 @@ func (a *attachment) run(ctx context.Context, rows string, about resource.Screen
 		select {
 		case <-sizes:
 		case err := <-printed:
-			return err
-		case <-ctx.Done():
-			<-printed
-			if err := context.Cause(ctx); !errors.Is(err, errDetached) {
-				return err
+			switch cause := context.Cause(ctx); { // it is why the reads have failed
+			case errors.Is(cause, errDetached):
+				return nil
+			case cause != nil:
+				return cause
 			}
-			return nil
+			return err
 		}
 	}
 }

@@ -20,8 +20,6 @@ import (
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/pythontest"
-	"asyncrepl/jobs"
-	"asyncrepl/jobs/jobstest"
 )
 
 // A seat is a person's terminal with an attach that runs there.
@@ -30,14 +28,13 @@ type seat struct {
 	pty    *tty.PTY
 	before tty.Mode
 	cmd    *exec.Cmd
-	gone   chan struct{} // closed when attach has ended
 
 	mu    sync.Mutex
 	shown bytes.Buffer
 }
 
 // attach starts attach at a terminal, and returns once it shows the job.
-func (w *world) attach(j *jobs.Job, rows, cols uint16) *seat {
+func (w *world) attach(r *remote, id string, rows, cols uint16) *seat {
 	t := w.t
 	t.Helper()
 	s := &seat{t: t, pty: must.Get(tty.Open(rows, cols))(t)}
@@ -58,21 +55,13 @@ func (w *world) attach(j *jobs.Job, rows, cols uint16) *seat {
 	})
 	t.Cleanup(reading.Wait)
 	t.Cleanup(s.pty.Close) // before the wait
-	s.cmd = w.command("attach", j.ID())
+	s.cmd = w.command("attach", id)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = s.pty.Slave(), s.pty.Slave(), s.pty.Slave()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	must.Do(t, s.cmd.Start())
-	s.gone = make(chan struct{})
-	go func() { // joined at the end of the test; an engine of this process would take the ended command for an orphan
-		s.cmd.Wait()
-		close(s.gone)
-	}()
-	t.Cleanup(func() { s.cmd.Process.Kill(); <-s.gone })
+	t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
 	s.shows("Ctrl-] detaches.")
-	polltest.Until(t, "the job's terminal has the size of the window", func() bool {
-		size := j.Record().Terminal
-		return size != nil && *size == jobs.Size{Rows: int(rows), Cols: int(cols)}
-	})
+	polltest.Until(t, "the job's terminal has the size of the window", func() bool { return r.size(id) == fmt.Sprintf("%dx%d", rows, cols) })
 	return s
 }
 
@@ -114,18 +103,10 @@ func (s *seat) restored() {
 // ends waits for the end of attach.
 func (s *seat) ends(code int) {
 	s.t.Helper()
-	<-s.gone
+	s.cmd.Wait()
 	if got := s.cmd.ProcessState.ExitCode(); got != code {
 		s.t.Errorf("attach has ended with %v, want %d; the terminal shows %q", s.cmd.ProcessState, code, s.text())
 	}
-}
-
-// shell starts a shell that a person can attach to.
-func (s *served) shell() *jobs.Job {
-	s.t.Helper()
-	j := s.start("PS1='$ ' PS2= exec sh -i")
-	jobstest.Asks(s.t, j)
-	return j
 }
 
 // A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the window is that of the
@@ -133,31 +114,28 @@ func (s *served) shell() *jobs.Job {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.serve()
-	j := s.shell()
-	jobstest.Send(t, j, jobs.Input{Text: "echo be''fore\n"})
-	jobstest.Prints(t, j, "before")
-	jobstest.Asks(t, j)
-	seat := w.attach(j, 30, 100)
+	r := w.remote()
+	id := r.shell()
+	r.tool("send_command_input", map[string]any{"job_id": id, "text": "echo be''fore\n", "wait_seconds": 60})
+	seat := w.attach(r, id, 30, 100)
 	seat.shows("before\r\n$")
 	seat.types("echo $((6*7)) é\r")
 	seat.shows("42 é\r\n")
 	seat.types("cat\r\x03") // the job's terminal makes a signal of it
 	seat.shows("^C")
 	must.Do(t, seat.pty.Resize(33, 99))
-	polltest.Until(t, "the new size", func() bool { return *j.Record().Terminal == jobs.Size{Rows: 33, Cols: 99} })
+	polltest.Until(t, "the new size", func() bool { return r.size(id) == "33x99" })
 	if mode := must.Get(seat.pty.Mode())(t); mode.Echo || mode.Canon {
 		t.Errorf("the terminal is not raw: %+v", mode)
 	}
 	seat.types("\x1d")
 	seat.ends(0)
 	seat.restored()
-	seat.shows("Detached: job " + j.ID())
-	if size := *j.Record().Terminal; size != (jobs.Size{Rows: 40, Cols: 120}) {
-		t.Errorf("the size is %+v afterwards", size)
+	seat.shows("Detached: job " + id)
+	if size := r.size(id); size != "40x120" {
+		t.Errorf("the size is %s afterwards", size)
 	}
-	reply := must.Get(s.agent.Call(t.Context(), "check_job_status", map[string]any{"job_id": j.ID()}))(t)
-	if got := reply.Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
+	if got := r.tool("check_job_status", map[string]any{"job_id": id}).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
 		t.Errorf("the agent is told %q", got)
 	}
 }
@@ -166,13 +144,13 @@ func TestAttach(t *testing.T) {
 func TestAttachEndsWithItsJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.serve()
-	j := s.shell()
-	seat := w.attach(j, 24, 80)
+	r := w.remote()
+	id := r.shell()
+	seat := w.attach(r, id, 24, 80)
 	seat.types("exit 7\r")
 	seat.ends(7)
 	seat.restored()
-	seat.shows("Detached: job " + j.ID() + " failed (exit 7)")
+	seat.shows("Detached: job " + id + " failed (exit 7)")
 }
 
 // However attach ends, the terminal is what it was: its mode, and the modes that the job's programs have set. The job
@@ -183,17 +161,17 @@ func TestTerminalIsRestored(t *testing.T) {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			s := w.serve()
-			j := s.start(`printf '\033[?1049h\033[?2004hdrawn'; read x`)
-			jobstest.Asks(t, j)
-			seat := w.attach(j, 24, 80)
+			r := w.remote()
+			id := r.start(`printf '\033[?1049h\033[?2004hdrawn'; read x`)
+			r.asks(id)
+			seat := w.attach(r, id, 24, 80)
 			seat.shows("\x1b[?2004h\x1b[?1049h\x1b[H\x1b[2Jdrawn")
 			polltest.Until(t, "the terminal is raw", func() bool { mode, err := seat.pty.Mode(); return err == nil && !mode.Canon })
 			must.Do(t, seat.cmd.Process.Signal(sig))
-			<-seat.gone
+			seat.cmd.Wait()
 			seat.restored()
 			seat.shows("\x1b[?2004l\x1b[?1049l")
-			jobstest.Asks(t, j) // it continues
+			r.asks(id) // it continues
 		})
 	}
 }
@@ -202,9 +180,9 @@ func TestTerminalIsRestored(t *testing.T) {
 func TestAttachOutlivesItsEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.serve()
-	seat := w.attach(s.shell(), 24, 80)
-	s.stop()
+	r := w.remote()
+	seat := w.attach(r, r.shell(), 24, 80)
+	r.stop()
 	seat.ends(1)
 	seat.restored()
 	seat.shows("async-repl: the connection to the engine of process")
@@ -215,15 +193,14 @@ func TestAttachNeedsTerminals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.python = pythontest.Real(t)
-	s := w.serve()
-	shell := s.shell()
-	w.run("attach", shell.ID()).expect(t, "", "async-repl: attach: this is no terminal: use async-repl send and async-repl logs -f\n", 1)
-	ended := s.start("true")
-	jobstest.End(t, ended)
-	python := must.Get(s.agent.Call(t.Context(), "execute_python", map[string]any{"code": "input()", "wait_seconds": 60}))(t).Header("Job ID")
-	pipes := must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "sleep 100", "tty": false, "wait_seconds": 0}))(t).Header("Job ID")
+	r := w.remote()
+	w.run("attach", r.shell()).expect(t, "", "async-repl: attach: this is no terminal: use async-repl send and async-repl logs -f\n", 1)
+	ended := r.start("true")
+	polltest.Until(t, "the job has ended", func() bool { return r.doc(ended).Receipt != nil })
+	python := r.tool("execute_python", map[string]any{"code": "input()", "wait_seconds": 60}).Header("Job ID")
+	pipes := r.tool("execute_command_async", map[string]any{"command": "sleep 100", "tty": false, "wait_seconds": 0}).Header("Job ID")
 	for id, want := range map[string]string{
-		ended.ID(): "has ended: completed: async-repl logs", python: "is a python job, which has no terminal: answer it with async-repl send", pipes: "has no terminal",
+		ended: "has ended: completed: async-repl logs", python: "is a python job, which has no terminal: answer it with async-repl send", pipes: "has no terminal",
 	} {
 		pty := must.Get(tty.Open(24, 80))(t)
 		defer pty.Close()
@@ -269,8 +246,8 @@ func TestQueriesAreLeftOut(t *testing.T) {
 func TestKeysAreShownAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.serve()
-	seat := w.attach(s.shell(), 24, 80)
+	r := w.remote()
+	seat := w.attach(r, r.shell(), 24, 80)
 	seat.shows("$")
 	var all []time.Duration
 	for i := range 20 {

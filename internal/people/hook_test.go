@@ -88,9 +88,10 @@ func TestHookIsSilentOtherwise(t *testing.T) {
 func TestEachJobHasOneFollower(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := w.serve()
-	j, reply := s.begins("sleep 1000")
-	other, second := s.begins("sleep 1000")
+	r := w.remote()
+	j, other := r.start("sleep 1000"), r.start("sleep 1000")
+	about := func(id string) string { return string(r.tool("check_job_status", map[string]any{"job_id": id})) }
+	reply, second := about(j), about(other)
 	start := func(input string) (*exec.Cmd, *bytes.Buffer) {
 		cmd := w.command("hook")
 		said := new(bytes.Buffer)
@@ -98,9 +99,9 @@ func TestEachJobHasOneFollower(t *testing.T) {
 		must.Do(t, cmd.Start())
 		return cmd, said
 	}
-	holds := func(j *jobs.Job) func() bool {
+	holds := func(id string) func() bool {
 		return func() bool {
-			lock, err := lockJob(job{&report.Document{ID: j.ID()}, &host{place: w.place}})
+			lock, err := lockJob(job{&report.Document{ID: id}, &host{place: w.place}})
 			if err == nil {
 				lock.Close()
 			}
@@ -119,16 +120,15 @@ func TestEachJobHasOneFollower(t *testing.T) {
 	first.Wait() // killed
 	third, heard := start(call(reply))
 	polltest.Until(t, "the third hook follows the job", holds(j))
-	for _, j := range []*jobs.Job{other, j} {
-		j.Stop(jobs.Stop{By: jobs.Agent})
-		jobstest.End(t, j)
+	for _, id := range []string{other, j} {
+		r.tool("cancel_job", map[string]any{"job_id": id})
 	}
 	both.Wait()
 	third.Wait()
-	if both.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "job "+other.ID()+" cancelled") || strings.Contains(said.String(), j.ID()) {
+	if both.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "job "+other+" cancelled") || strings.Contains(said.String(), j) {
 		t.Errorf("of the second job: %v, %q", both.ProcessState, said)
 	}
-	if third.ProcessState.ExitCode() != 2 || !strings.Contains(heard.String(), "job "+j.ID()+" cancelled") {
+	if third.ProcessState.ExitCode() != 2 || !strings.Contains(heard.String(), "job "+j+" cancelled") {
 		t.Errorf("of the first job: %v, %q", third.ProcessState, heard)
 	}
 	if names := must.Get(os.ReadDir(w.place))(t); len(names) != 2 {

@@ -160,11 +160,11 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 	if got, want := table("--all"), head+unended+" ENDED failed (exit 3) shell TIME exit 3\n"+waits+session; got != want {
 		t.Errorf("all:\n%s\nwant:\n%s", got, want)
 	}
-	s.welcome.Attended, s.welcome.Ends = false, time.Now().Add(90*time.Second)
+	s.welcomes(func(w *sockets.Welcome) { w.Attended, w.Ends = false, time.Now().Add(90*time.Second) })
 	if got, want := table(), strings.Replace(head, "with its client", "no client; ends in TIME", 1); !strings.HasPrefix(got, want) {
 		t.Errorf("unattended:\n%s\nwant:\n%s", got, want)
 	}
-	s.welcome.Ends, s.welcome.Kept = time.Time{}, 2
+	s.welcomes(func(w *sockets.Welcome) { w.Ends, w.Kept = time.Time{}, 2 })
 	if got, want := table(), strings.Replace(head, "with its client", "no client; it stays for what is kept (2)", 1); !strings.HasPrefix(got, want) {
 		t.Errorf("kept:\n%s\nwant:\n%s", got, want)
 	}

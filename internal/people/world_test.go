@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,9 @@ func TestMain(m *testing.M) {
 		defer release()
 		w := &world{place: os.Args[2], stdin: os.Stdin}
 		os.Exit(Run(ctx, os.Args[3:], w.config(os.Stdout, os.Stderr)))
+	}
+	if len(os.Args) == 5 && os.Args[1] == engineArg {
+		os.Exit(playEngine(os.Args[2], os.Args[3], os.Args[4]))
 	}
 	os.Exit(processtest.Main(m))
 }
@@ -75,7 +79,7 @@ func (w *world) dir() *sockets.Dir {
 type served struct {
 	*engine.Engine
 	t       *testing.T
-	welcome sockets.Welcome
+	welcome atomic.Pointer[sockets.Welcome]
 	agent   *client.Client // its client
 	stop    func()         // stops listening and closes all connections, as the end of its process does
 }
@@ -86,7 +90,9 @@ func (w *world) serve() *served {
 	t := w.t
 	t.Helper()
 	s := w.engine()
-	s.welcome = sockets.Welcome{Version: "test", Workspace: s.Workspace(), PID: os.Getpid(), Since: time.Now().Add(-3 * time.Minute), Attended: true}
+	s.welcomes(func(w *sockets.Welcome) {
+		*w = sockets.Welcome{Version: "test", Workspace: s.Workspace(), PID: os.Getpid(), Since: time.Now().Add(-3 * time.Minute), Attended: true}
+	})
 	l := must.Get(w.dir().Listen("0123456789abcdef"))(t)
 	var mu sync.Mutex
 	conns := []io.Closer{l}
@@ -106,7 +112,7 @@ func (w *world) serve() *served {
 				conn.Close()
 				continue
 			}
-			must.Do(t, conn.Welcome(s.welcome))
+			must.Do(t, conn.Welcome(*s.welcome.Load()))
 			serving.Go(func() { s.connect(cut, conn, jobs.Person) }) // joined by stop; ends with the connection
 		}
 	})
@@ -124,6 +130,16 @@ func (w *world) serve() *served {
 	}
 	t.Cleanup(s.stop)
 	return s
+}
+
+// welcomes changes what the engine says of itself.
+func (s *served) welcomes(change func(*sockets.Welcome)) {
+	var w sockets.Welcome
+	if old := s.welcome.Load(); old != nil {
+		w = *old
+	}
+	change(&w)
+	s.welcome.Store(&w)
 }
 
 // engine makes an engine with an agent.

@@ -105,8 +105,14 @@ var elsewhere = map[jobs.Kind]struct{ name, remedy string }{
 // up calls.
 const deliverTime = 50 * time.Millisecond
 
-// leastDelivery is how long a program has to read its input even if the call doesn't wait.
-const leastDelivery = 100 * time.Millisecond
+// leastDelivery is how long a program has to read its input even if the call doesn't wait. A person who
+// types does not look whether each key was taken, so a busy machine has longer then.
+func (c *call) leastDelivery() time.Duration {
+	if c.By == jobs.Person {
+		return time.Second
+	}
+	return 100 * time.Millisecond
+}
 
 // send delivers input and waits until the job ends or asks again. The reply shows the output since
 // the call, and never the input.
@@ -117,7 +123,7 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 		answered = nil
 	}
 	begin, wait := time.Now(), c.waitFor(c.scope.GraceTime())
-	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(leastDelivery, wait)))
+	deliver, cancel := context.WithTimeout(ctx, min(c.scope.GraceTime(), max(c.leastDelivery(), wait)))
 	slow := time.AfterFunc(deliverTime, c.ticket.Pass)
 	if j.Record().Kind == jobs.Shell {
 		j.AwaitStart(deliver)
