@@ -68,7 +68,7 @@ func (c *Config) attach() *cobra.Command {
 		}
 		defer restore()
 		err = a.run(ctx, rows, about)
-		a.resize(context.WithoutCancel(ctx), runner.Rows, runner.Cols)
+		_ = a.resize(context.WithoutCancel(ctx), runner.Rows, runner.Cols) // an error: the job has ended, or its engine
 		restore()
 		if end := exit(0); errors.As(err, &end) || err == nil {
 			if j.Document, err = j.at.document(context.WithoutCancel(ctx), j.ID); err == nil {
@@ -151,11 +151,13 @@ func (a *attachment) run(ctx context.Context, rows string, about resource.Screen
 		cancel(a.typeKeys(ctx))
 	}()
 	for {
-		if r, cols, err := tty.SizeOf(a.in); err == nil && r > 0 && cols > 0 {
-			a.resize(ctx, r, cols)
+		var again <-chan time.Time
+		if rows, cols, err := tty.SizeOf(a.in); err == nil && rows > 0 && cols > 0 && a.resize(ctx, rows, cols) != nil {
+			again = time.After(spinPause) // another call was typing
 		}
 		select {
 		case <-sizes:
+		case <-again:
 		case err := <-printed:
 			switch cause := context.Cause(ctx); { // it is why the reads have failed
 			case errors.Is(cause, errDetached):
@@ -291,10 +293,9 @@ func (a *attachment) send(ctx context.Context, input map[string]any) error {
 // sideMax bounds the sides of a job's terminal.
 const sideMax = 1000
 
-// resize gives the job's terminal a size. An error means that the job has ended or the engine is gone, which its
-// output shows.
-func (a *attachment) resize(ctx context.Context, rows, cols int) {
-	_ = a.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
+// resize gives the job's terminal a size.
+func (a *attachment) resize(ctx context.Context, rows, cols int) error {
+	return a.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
 }
 
 // A process of its own waits for the end of the command, and restores the terminal if the command could not. It leads

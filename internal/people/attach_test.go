@@ -22,6 +22,8 @@ import (
 	"asyncrepl/internal/test/pythontest"
 )
 
+// The tests here that start processes run alone: the engines of other tests would take them for orphans of their jobs.
+
 // A seat is a person's terminal with an attach that runs there.
 type seat struct {
 	t      *testing.T
@@ -112,7 +114,6 @@ func (s *seat) ends(code int) {
 // A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the window is that of the
 // job's terminal, and afterwards it is what it was.
 func TestAttach(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.remote()
 	id := r.shell()
@@ -142,7 +143,6 @@ func TestAttach(t *testing.T) {
 
 // Attach ends with its job, as the job does.
 func TestAttachEndsWithItsJob(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.remote()
 	id := r.shell()
@@ -156,10 +156,8 @@ func TestAttachEndsWithItsJob(t *testing.T) {
 // However attach ends, the terminal is what it was: its mode, and the modes that the job's programs have set. The job
 // continues.
 func TestTerminalIsRestored(t *testing.T) {
-	t.Parallel()
 	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
-			t.Parallel()
 			w := newWorld(t)
 			r := w.remote()
 			id := r.start(`printf '\033[?1049h\033[?2004hdrawn'; read x`)
@@ -178,7 +176,6 @@ func TestTerminalIsRestored(t *testing.T) {
 
 // If the engine ends, attach does, too.
 func TestAttachOutlivesItsEngine(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.remote()
 	seat := w.attach(r, r.shell(), 24, 80)
@@ -190,7 +187,6 @@ func TestAttachOutlivesItsEngine(t *testing.T) {
 
 // Without a terminal on either side there is nothing to join.
 func TestAttachNeedsTerminals(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.python = pythontest.Real(t)
 	r := w.remote()
@@ -244,7 +240,6 @@ func TestQueriesAreLeftOut(t *testing.T) {
 
 // A key is shown by the job's terminal within a few milliseconds.
 func TestKeysAreShownAtOnce(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.remote()
 	seat := w.attach(r, r.shell(), 24, 80)

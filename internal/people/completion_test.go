@@ -67,25 +67,24 @@ func TestScriptsOfCompletionAreRead(t *testing.T) {
 
 // bash completes the id of a job as it does for a person.
 func TestBashCompletesJobs(t *testing.T) {
-	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip(err)
 	}
 	w := newWorld(t)
-	s := w.serve()
-	j := s.start("read x")
-	jobstest.Asks(t, j)
+	r := w.remote()
+	id := r.start("read x")
+	r.asks(id)
 	dir := t.TempDir()
 	processtest.WriteProgram(t, filepath.Join(dir, "async-repl"), "#!/bin/sh\nexec '"+os.Args[0]+"' "+commandArg+" '"+w.place+"' \"$@\"\n")
 	file := filepath.Join(dir, "script")
 	must.Do(t, os.WriteFile(file, []byte(w.run("completion", "bash").out), 0o600))
-	cmd := exec.Command(bash, "--norc", "-c", `. "$0"; COMP_WORDS=(async-repl send "`+j.ID()[:9]+`") COMP_CWORD=2 COMP_LINE="${COMP_WORDS[*]}" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+	cmd := exec.Command(bash, "--norc", "-c", `. "$0"; COMP_WORDS=(async-repl send "`+id[:9]+`") COMP_CWORD=2 COMP_LINE="${COMP_WORDS[*]}" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
 _get_comp_words_by_ref() { cur=${COMP_WORDS[2]} prev=send words=("${COMP_WORDS[@]}") cword=2; }
 __start_async-repl; printf '%s' "${COMPREPLY[@]}"`, file)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":/usr/bin:/bin")
 	out, err := cmd.Output() // compopt complains that no person has pressed Tab
-	if err != nil || string(out) != j.ID() {
-		t.Errorf("%v: %q, want %q", err, out, j.ID())
+	if err != nil || string(out) != id {
+		t.Errorf("%v: %q, want %q", err, out, id)
 	}
 }

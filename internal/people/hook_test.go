@@ -86,7 +86,6 @@ func TestHookIsSilentOtherwise(t *testing.T) {
 
 // Each job has one follower, and the next one follows when that has ended, however.
 func TestEachJobHasOneFollower(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	r := w.remote()
 	j, other := r.start("sleep 1000"), r.start("sleep 1000")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/reply/resource"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
@@ -100,6 +102,19 @@ func (w *world) remote() *remote {
 	return r
 }
 
+// patient returns the result of f, which is called again if a busy machine was too slow for it.
+func patient[T any](t *testing.T, f func() (T, error)) (got T) {
+	t.Helper()
+	polltest.Until(t, "an answer", func() bool {
+		var err error
+		if got, err = f(); err != nil && !strings.Contains(err.Error(), "does not answer") {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return got
+}
+
 // tool calls a tool.
 func (r *remote) tool(name string, args map[string]any) client.Reply {
 	r.t.Helper()
@@ -121,7 +136,7 @@ func (r *remote) asks(id string) {
 // doc reads a job.
 func (r *remote) doc(id string) *report.Document {
 	r.t.Helper()
-	return must.Get(r.document(r.t.Context(), id))(r.t)
+	return patient(r.t, func() (*report.Document, error) { return r.document(r.t.Context(), id) })
 }
 
 // shell starts a shell that a person can attach to.
@@ -136,7 +151,6 @@ func (r *remote) shell() string {
 func (r *remote) size(id string) string {
 	r.t.Helper()
 	a := &attachment{job: job{r.doc(id), r.host}}
-	_, about, err := a.screen(r.t.Context())
-	must.Do(r.t, err)
+	about := patient(r.t, func() (resource.Screen, error) { _, about, err := a.screen(r.t.Context()); return about, err })
 	return fmt.Sprintf("%dx%d", about.Rows, about.Columns)
 }
