@@ -49,7 +49,7 @@ func commands() []command {
 		{"attach", "ID", "join your terminal with that of a job, until Ctrl-]", person("attach")},
 		{"hook", "<CALL", "follow the job of a call, and tell its agent when it ends or asks", person("hook")},
 		{"completion", "SHELL", "print what makes bash, zsh or fish complete commands and job ids", person("completion")},
-		{"doctor", "", "check that this system keeps what is promised", person("doctor")},
+		{"doctor", "[-h]", "check that this system keeps what is promised", person("doctor")},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {

@@ -4,13 +4,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
-	"time"
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
@@ -47,25 +48,12 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 // ownServer connects to a server in this process, which is configured by the environment as one is that a client
 // starts here. It starts nothing before its first job.
 func ownServer(ctx context.Context) (io.ReadWriteCloser, error) {
-	cwd, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	set, err := parseSettings(nil, os.Getenv, cwd, false)
-	if err != nil {
-		return nil, err
+	var why strings.Builder
+	set, _, ok := configured(false, nil, standardStreams{err: &why})
+	if !ok {
+		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(why.String(), "async-repl: ")))
 	}
 	set.Log = slog.New(slog.DiscardHandler)
-	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
-	if set.Shell, err = findShell(set.Shell); err != nil {
-		return nil, err
-	}
-	if set.Guard, err = commandLine(guardCommand); err != nil {
-		return nil, err
-	}
-	if set.Pip, err = commandLine(pipCommand); err != nil {
-		return nil, err
-	}
 	eng, err := engine.New(set.Config)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// person runs a command beside the server, where the server listens.
+func (s *started) person(args ...string) (out string, code int) {
+	s.t.Helper()
+	cmd := exec.Command(ownProgram(s.t), args...)
+	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
+	b, err := cmd.CombinedOutput()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		s.t.Fatal(err)
+	}
+	return string(b), cmd.ProcessState.ExitCode()
+}
+
+// A person sees the jobs of an agent, answers and ends them, and the agent is told.
+func TestCommandsOfAPerson(t *testing.T) {
+	overStdio(t, "the server is one process with its client")
+	t.Parallel()
+	s := startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+t.TempDir())
+	if out, code := s.person("ps"); out != "No engine has a job.\n" || code != 0 {
+		t.Errorf("before the first job: %q, exit %d", out, code)
+	}
+	id := s.do("execute_command_async", "command", "printf 'Name? '; read x; echo ${#x}; exit 5", "wait_seconds", 60).Header("Job ID")
+	if out, code := s.person("ps"); !strings.Contains(out, id[:12]+"  waiting_input") || !strings.Contains(out, `(asks "Name? ")`) || code != 0 {
+		t.Errorf("ps: %q, exit %d", out, code)
+	}
+	if out, code := s.person("wait", id); out != id+" waits for input: Name?\n" || code != 123 {
+		t.Errorf("wait for a job that asks: %q, exit %d", out, code)
+	}
+	if out, code := s.person("send", id[:20], "Ada"); out != "delivered\n" || code != 0 {
+		t.Errorf("send: %q, exit %d", out, code)
+	}
+	if out, code := s.person("wait", id); out != id+" failed (exit 5)\n" || code != 5 {
+		t.Errorf("wait: %q, exit %d", out, code)
+	}
+	if out, code := s.person("logs", id); out != "Name? Ada\n3\n" || code != 0 {
+		t.Errorf("logs: %q, exit %d", out, code)
+	}
+	if got := s.do("check_job_status", "job_id", id).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
+		t.Errorf("the agent is told %q", got)
+	}
+	long := s.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")
+	if out, code := s.person("cancel", long); !strings.HasPrefix(out, long+" cancelled (interrupted by person)") || code != 0 {
+		t.Errorf("cancel: %q, exit %d", out, code)
+	}
+	if got := s.do("check_job_status", "job_id", long).Header("Ended by"); got != "person" {
+		t.Errorf("the agent is told that the job was ended by %q", got)
+	}
+	if out, code := s.person("doctor"); !strings.Contains(out, "\nok     engine: process ") || !strings.Contains(out, "\nok     server: guard (pid ") || code > 1 {
+		t.Errorf("doctor: %s\nexit %d", out, code)
+	}
+}
+
+// Every command for people has its row in the table of commands, and the other way round.
+func TestHelpOfCommandsForPeople(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands() {
+		if c.summary == "" || strings.Contains(" serve demo token version help ", " "+c.name+" ") || c.name == "" || c.name == "hook" {
+			continue
+		}
+		var out, errs bytes.Buffer
+		code := run(t.Context(), []string{c.name, "--help"}, io.NopCloser(strings.NewReader("")), nopCloser{&out}, &errs)
+		if want := c.summary + "\n\nUsage:\n  " + c.line() + "\n"; code != 0 || errs.Len() > 0 || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s --help: exit %d, %q, %q\nwant %q", c.name, code, out.String(), errs.String(), want)
+		}
+	}
+}
+
+// A command that there is none of is refused with those that resemble it.
+func TestUnknownCommandsAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"sreve": `did you mean serve? `, "sned": `did you mean send? `, "log": `did you mean logs? `, "xyzzy": "",
+	} {
+		var errs bytes.Buffer
+		code := run(t.Context(), []string{name, "x"}, nil, nil, &errs)
+		if want := `async-repl: unknown command "` + name + `": ` + want + "see async-repl help\n"; code != 2 || errs.String() != want {
+			t.Errorf("exit %d, %q; want %q", code, errs.String(), want)
+		}
+	}
+}
