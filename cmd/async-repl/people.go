@@ -32,7 +32,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		defer release()
 		c := people.Config{
 			Version: ownVersion(), Places: sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()),
-			Past: ownServer, Own: ownServer,
+			Past: ownServer(), Own: ownServer(),
 			In: std.in, Out: std.out, Err: std.err,
 		}
 		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
@@ -45,11 +45,15 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 	}
 }
 
-// ownServer connects to a server in this process, which is configured by the environment as one is that a client
-// starts here. It starts nothing before its first job.
-func ownServer(ctx context.Context) (io.ReadWriteCloser, error) {
+// ownServer returns what connects to a server in this process. It is configured by flags and the environment, as one
+// is that a client starts here, and starts nothing before its first job.
+func ownServer(flags ...string) func(context.Context) (io.ReadWriteCloser, error) {
+	return func(ctx context.Context) (io.ReadWriteCloser, error) { return connectOwn(ctx, flags) }
+}
+
+func connectOwn(ctx context.Context, flags []string) (io.ReadWriteCloser, error) {
 	var why strings.Builder
-	set, _, ok := configured(false, nil, standardStreams{err: &why})
+	set, _, ok := configured(false, flags, standardStreams{err: &why})
 	if !ok {
 		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(why.String(), "async-repl: ")))
 	}

@@ -3,13 +3,11 @@
 package people
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
@@ -46,7 +44,7 @@ func (c *Config) completeJobs(all, several bool) cobra.CompletionFunc {
 		for _, e := range s.Engines {
 			list = append(list, e.Jobs...)
 		}
-		slices.SortFunc(list, func(a, b *report.Document) int { return cmp.Compare(b.ID, a.ID) })
+		newestFirst(list)
 		var found []cobra.Completion
 		for _, j := range list {
 			if !slices.Contains(args, j.ID) {

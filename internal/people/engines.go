@@ -148,7 +148,9 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 			others = append(others, err)
 			return
 		}
-		found = append(found, job{doc, e})
+		if !slices.ContainsFunc(found, func(j job) bool { return j.ID == doc.ID }) { // two engines can have one record
+			found = append(found, job{doc, e})
+		}
 	}
 	for _, e := range f.engines {
 		ask(e)

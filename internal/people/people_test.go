@@ -315,3 +315,19 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 		t.Error("the name of the dead engine is still there")
 	}
 }
+
+// A job of an earlier run is shown once, whoever has its record.
+func TestPsShowsEarlierRunsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.serve()
+	j := s.start("exit 3")
+	jobstest.End(t, j)
+	w.past = s.records
+	s.welcomes(func(w *sockets.Welcome) { w.Since = time.Now().Add(time.Millisecond) }) // an engine that has its record
+	got := w.run("ps", "--all")
+	if before, after, found := strings.Cut(got.out, "EARLIER RUNS\n  "+j.ID()[:idShown]); !found || strings.Contains(before+after, j.ID()[:idShown]) {
+		t.Errorf("got:\n%s", got.out)
+	}
+	w.run("wait", j.ID()).expect(t, j.ID()+" failed (exit 3)\n", "", 3)
+}

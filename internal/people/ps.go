@@ -99,9 +99,14 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 			s.Silent = append(s.Silent, fmt.Sprintf("process %d: %v", e.PID, firstOf(err, statusErr)))
 			continue
 		}
-		for _, j := range jobs {
+		jobs = slices.DeleteFunc(jobs, func(j *report.Document) bool {
+			earlier := j.Created.Before(e.Since) // of an engine before it, whose records it has
+			if earlier && !shown[j.ID] {
+				s.Past = append(s.Past, j)
+			}
 			shown[j.ID] = true
-		}
+			return earlier
+		})
 		one := engineState{
 			PID: e.PID, Version: e.Version, Workspace: e.Workspace, Since: e.Since.UTC(), Attended: e.Attended, Left: e.Left, Ends: e.Ends, Kept: e.Kept, Jobs: jobs,
 		}
@@ -121,8 +126,9 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 	if err != nil || past == nil {
 		return s, err
 	}
-	s.Past, err = past.list(ctx, true)
-	s.Past = slices.DeleteFunc(s.Past, func(j *report.Document) bool { return shown[j.ID] })
+	earlier, err := past.list(ctx, true)
+	s.Past = append(s.Past, slices.DeleteFunc(earlier, func(j *report.Document) bool { return shown[j.ID] })...)
+	newestFirst(s.Past)
 	return s, err
 }
 
@@ -162,8 +168,12 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 			_, before, more = strings.Cut(reply.Header("More"), "before=")
 		}
 	}
-	slices.SortFunc(list, func(a, b *report.Document) int { return strings.Compare(b.ID, a.ID) })
+	newestFirst(list)
 	return list, nil
+}
+
+func newestFirst(list []*report.Document) {
+	slices.SortFunc(list, func(a, b *report.Document) int { return strings.Compare(b.ID, a.ID) })
 }
 
 func writeJSON(w io.Writer, s *state) {
