@@ -30,6 +30,13 @@ type host struct {
 	place           string // the directory of its socket
 }
 
+func (h *host) String() string {
+	if h.place == "" {
+		return "the records of past jobs"
+	}
+	return fmt.Sprintf("the engine of process %d", h.PID)
+}
+
 // A fleet is the engines of a user.
 type fleet struct {
 	config  *Config
@@ -141,8 +148,12 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 	var others []error // besides that a server has no such job
 	ask := func(e *host) {
 		doc, err := e.document(ctx, id)
-		if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such ") {
+		refusal := (*client.Refusal)(nil)
+		switch {
+		case errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such "):
 			return
+		case refusal != nil:
+			err = errors.New(strings.TrimSuffix(refusal.Text, "."))
 		}
 		if err != nil {
 			others = append(others, err)
@@ -155,7 +166,7 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 	for _, e := range f.engines {
 		ask(e)
 	}
-	if len(found) == 0 && others == nil {
+	if len(found) == 0 {
 		switch past, err := f.past(ctx); {
 		case err != nil:
 			others = append(others, err)
@@ -185,19 +196,19 @@ func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(co
 	case err == nil, errors.As(err, new(*client.Refusal)), ctx.Err() != nil:
 		return got, err
 	case limited.Err() != nil:
-		return got, fmt.Errorf("the engine of process %d does not answer within %v", e.PID, sockets.HelloTime)
+		return got, fmt.Errorf("%s does not answer within %v", e, sockets.HelloTime)
 	}
-	return got, &lostError{e.PID, err}
+	return got, &lostError{e, err}
 }
 
 // A lostError is the error of a request to an engine that has ended.
 type lostError struct {
-	pid int
-	why error
+	from *host
+	why  error
 }
 
 func (l *lostError) Error() string {
-	return fmt.Sprintf("the connection to the engine of process %d is lost: %v", l.pid, l.why)
+	return fmt.Sprintf("the connection to %s is lost: %v", l.from, l.why)
 }
 
 // call calls a tool, which can wait for so long.
