@@ -419,7 +419,7 @@ func TestSubcommands(t *testing.T) {
 		"help":      {[]string{"help"}, 0, "REPL_WORKDIR", ""},
 		"-h":        {[]string{"-h"}, 0, "REPL_WORKDIR", ""},
 		"serve -h":  {[]string{"serve", "-h"}, 0, "async-repl serve [flags]", ""},
-		"unknown":   {[]string{"server"}, 2, "", `unknown command "server": see async-repl help`},
+		"unknown":   {[]string{"server"}, 2, "", `unknown command "server": did you mean serve? see async-repl help`},
 		"too many":  {[]string{"demo", "again"}, 2, "", "demo takes no arguments: see async-repl help"},
 		"token":     {[]string{"token"}, 2, "", "token takes the name of a tenant: async-repl token TENANT >>FILE"},
 		"pip":       {[]string{"pip"}, 2, "", "pip is for jobs: see async-repl help"},

@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/test/readmetest"
 )
 
 // person runs a command beside the server, where the server listens.
@@ -85,6 +90,45 @@ func TestUnknownCommandsAreNamed(t *testing.T) {
 		code := run(t.Context(), []string{name, "x"}, nil, nil, &errs)
 		if want := `async-repl: unknown command "` + name + `": ` + want + "see async-repl help\n"; code != 2 || errs.String() != want {
 			t.Errorf("exit %d, %q; want %q", code, errs.String(), want)
+		}
+	}
+}
+
+// The setting of the hook can be parsed, is for our tools, and names a command that there is. The hook is killed at its
+// timeout, so that is long.
+func TestHookSetting(t *testing.T) {
+	for _, page := range []string{"README.md", "docs/commands.md"} {
+		text := readmetest.Text(t, page)
+		at := strings.Index(text, `{"hooks": `)
+		if at < 0 {
+			t.Errorf("%s has no setting", page)
+			continue
+		}
+		var setting struct {
+			Hooks map[string][]struct {
+				Matcher string
+				Hooks   []struct {
+					Type, Command string
+					AsyncRewake   bool
+					Timeout       int
+				}
+			}
+		}
+		if err := json.NewDecoder(strings.NewReader(text[at:])).Decode(&setting); err != nil {
+			t.Errorf("%s: %v", page, err)
+			continue
+		}
+		for event, all := range setting.Hooks {
+			for _, one := range all {
+				if event != "PostToolUse" || !regexp.MustCompile("^"+one.Matcher+"$").MatchString("mcp__async-repl__execute_python") || len(one.Hooks) != 1 {
+					t.Errorf("%s: %s %+v", page, event, one)
+				}
+				h := one.Hooks[0]
+				name, isOurs := strings.CutPrefix(h.Command, "async-repl ")
+				if h.Type != "command" || !isOurs || !slices.ContainsFunc(commands(), func(c command) bool { return c.name == name }) || !h.AsyncRewake || h.Timeout < 24*3600 {
+					t.Errorf("%s: %+v", page, h)
+				}
+			}
 		}
 	}
 }
