@@ -39,6 +39,7 @@ var floors = [][]string{
 var libraries = []struct{ library, packages, why string }{
 	{"github.com/charmbracelet/x/vt", "internal/text/screen", "the emulator can be replaced in one place"},
 	{"github.com/creack/pty", "internal/terminal/tty", "terminals are opened in one place"},
+	{"github.com/spf13/cobra", "internal/people", "the start of the server does not go through it"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", "internal/mcp/delivery internal/mcp/httpserver internal/mcp/server internal/mcp/stdio",
 		"the library of the protocol can be replaced without touching jobs and replies"},
 	{"net/http", "cmd/async-repl internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/serve/metrics",
@@ -64,6 +65,8 @@ var bans = []struct{ importer, imported, why string }{
 	{"internal/mcp/httpserver", "internal/mcp/server", "a transport does not know what messages mean; tests serve others through it"},
 	{"internal/mcp/stdio", "internal/mcp/server", "a transport does not know what messages mean"},
 	{"internal/mcp/client", "internal/mcp/server", "a client knows only the protocol, as others do"},
+	{"internal/people", "internal/engine", "a command knows of an engine what the protocol says, as any client does"},
+	{"internal/people", "internal/mcp/server", "a command knows of an engine what the protocol says, as any client does"},
 	{"internal/demo", "internal/engine", "the demo uses the server as a program, as any client does"},
 }
 
