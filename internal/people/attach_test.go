@@ -174,12 +174,12 @@ func TestTerminalIsRestored(t *testing.T) {
 	}
 }
 
-// If the engine ends, attach does, too.
+// If the engine is killed, attach ends, too.
 func TestAttachOutlivesItsEngine(t *testing.T) {
 	w := newWorld(t)
 	r := w.remote()
 	seat := w.attach(r, r.shell(), 24, 80)
-	r.stop()
+	must.Do(t, r.cmd.Process.Kill()) // its guard ends the shell
 	seat.ends(1)
 	seat.restored()
 	seat.shows("async-repl: the connection to the engine of process")

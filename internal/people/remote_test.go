@@ -73,8 +73,8 @@ func playEngine(place, workspace, python string) int {
 // process would take them for orphans of its jobs.
 type remote struct {
 	*host
-	t    *testing.T
-	stop func()
+	t   *testing.T
+	cmd *exec.Cmd
 }
 
 // remote starts an engine.
@@ -87,8 +87,8 @@ func (w *world) remote() *remote {
 	out := must.Get(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
 	must.Do(t, cmd.Start())
-	r := &remote{t: t, stop: func() { in.Close(); cmd.Wait() }}
-	t.Cleanup(r.stop)
+	r := &remote{t: t, cmd: cmd}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the engine says %q, %v", line, err)
 	}
