@@ -25,8 +25,9 @@ const (
 // A conn is the connection of a Transport.
 type conn struct {
 	Transport
-	lines chan inputLine // unbuffered: a line is read when the one before is taken
-	eof   chan struct{}  // closed by the reader after the last line
+	lines chan inputLine       // unbuffered: a line is read when the one before is taken
+	taken chan jsonrpc.Message // the same for messages that Divert has left
+	eof   chan struct{}        // closed by the reader after the last line
 
 	wake   chan struct{} // wakes the writer; buffered because one wake-up is as good as many
 	failed chan struct{} // closed by the writer after a failed write
@@ -54,10 +55,7 @@ func (c *conn) readLines() {
 	for {
 		line, err := r.next()
 		if line.text != nil || line.tooLong {
-			select {
-			case c.lines <- line:
-			case <-c.Cut.Done():
-			case <-c.closed:
+			if !c.hand(line) {
 				return
 			}
 		}
@@ -65,6 +63,32 @@ func (c *conn) readLines() {
 			return
 		}
 	}
+}
+
+// hand gives a line to Read or, with Divert, its message to whichever of the two it is for. It
+// returns false when the connection is closed.
+func (c *conn) hand(line inputLine) bool {
+	lines, taken := c.lines, c.taken
+	var m jsonrpc.Message
+	if c.Divert == nil {
+		taken = nil
+	} else {
+		if c.Cut.Err() != nil {
+			return true
+		}
+		if m = c.takeOrRefuse(line); m == nil || c.Divert(m) {
+			return true
+		}
+		lines = nil
+	}
+	select {
+	case lines <- line:
+	case taken <- m:
+	case <-c.Cut.Done():
+	case <-c.closed:
+		return false
+	}
+	return true
 }
 
 // abandoned reports whether input has ended and Cut is done. Nothing is written then: some clients
@@ -87,13 +111,11 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		select {
 		case line := <-c.lines:
-			m, refused := c.take(line)
-			if refused != nil {
-				c.Log.Warn("line refused", "reason", refused.message)
-				c.refuse(refused)
-			} else if m != nil {
+			if m := c.takeOrRefuse(line); m != nil {
 				return m, nil
 			}
+		case m := <-c.taken:
+			return m, nil
 		case <-c.eof:
 			return nil, c.end()
 		case <-c.Cut.Done():
@@ -111,6 +133,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // end waits until no answer is owed to the client and returns io.EOF, at which the SDK cancels the
 // remaining handlers.
 func (c *conn) end() error {
+	c.End()
 	answered := c.when(allAnswered)
 	drain := time.NewTimer(c.Drain)
 	defer drain.Stop()
@@ -138,6 +161,17 @@ func (c *conn) end() error {
 	}
 	c.flush(last)
 	return io.EOF
+}
+
+// takeOrRefuse returns the message of a line, or answers the line and returns nil.
+func (c *conn) takeOrRefuse(line inputLine) jsonrpc.Message {
+	m, refused := c.take(line)
+	if refused != nil {
+		c.Log.Warn("line refused", "reason", refused.message)
+		c.refuse(refused)
+		return nil
+	}
+	return m
 }
 
 // take decodes a line and enters what it starts or cancels. It returns neither a message nor a

@@ -228,6 +228,22 @@ func appendResponse(b []byte, id json.RawMessage, r *jsonrpc.Response) []byte {
 	return append(b, "}\n"...)
 }
 
+// Decode returns the message of a line that a Transport has written. It does not look at a result,
+// which shares the memory of the line: reading it would take as long as making it.
+func Decode(line []byte) (jsonrpc.Message, error) {
+	line = bytes.TrimRight(line, "\n")
+	if rest, ok := bytes.CutPrefix(line, []byte(`{"jsonrpc":"2.0","id":`)); ok && line[len(line)-1] == '}' {
+		// No id contains the separator, because a quote in a string is escaped. What is no id is
+		// the begin of another message, whose params or error have a member of that name.
+		if raw, result, ok := bytes.Cut(rest, []byte(`,"result":`)); ok {
+			if id, ok := parseID(json.RawMessage(raw)); ok && json.Valid(raw) {
+				return &jsonrpc.Response{ID: id, Result: json.RawMessage(result[:len(result)-1])}, nil
+			}
+		}
+	}
+	return jsonrpc.DecodeMessage(line)
+}
+
 // wireError returns an error of the SDK as the client reads it: with its text, and with the code of
 // the wire error that it is or wraps. The SDK (go-sdk v1.8.0) gives no code to the faults of a
 // handshake, and clients do not take an answer without one for an error.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -21,6 +22,15 @@ type Transport struct {
 	// Cut, when done, ends the connection as the end of input does, except that calls in flight
 	// must be answered at once. If input has ended too, nothing more is written. Nil is never done.
 	Cut context.Context
+	// Divert, if it is set, is offered every message before the SDK is, and reports whether it has
+	// taken it. A call that it takes is in flight until the connection's Write answers it. Divert
+	// is called by the goroutine that reads the stream: a message that another goroutine passed on
+	// would wait for a thread on a busy machine.
+	Divert func(jsonrpc.Message) bool
+	// End is called when no further message comes: input has ended and every message before it was
+	// handed over, Cut is done, or a write has failed. Calls in flight are waited for after it. Nil
+	// does nothing.
+	End func()
 	// Leave is called, at most once, when calls in flight must be answered at once with what there
 	// is: Cut is done, or Drain is over. Nil does nothing.
 	Leave func()
@@ -44,6 +54,7 @@ func (t *Transport) connect() *conn {
 	c := &conn{
 		Transport: *t,
 		lines:     make(chan inputLine),
+		taken:     make(chan jsonrpc.Message),
 		eof:       make(chan struct{}),
 		wake:      make(chan struct{}, 1),
 		failed:    make(chan struct{}),
@@ -54,6 +65,9 @@ func (t *Transport) connect() *conn {
 	c.MaxLine = cmp.Or(c.MaxLine, defaultMaxLine)
 	if c.Cut == nil {
 		c.Cut = context.Background()
+	}
+	if c.End == nil {
+		c.End = func() {}
 	}
 	if c.Leave == nil {
 		c.Leave = func() {}
