@@ -75,8 +75,14 @@ var keepText = map[Keep]string{
 // MostChars are the most characters that a call or Config.MaxChars can ask for.
 const MostChars = arguments.MaxText
 
+// Handshake are the methods of requests that a server answers without a Backend: those of the handshake,
+// and the lists that never change.
+var Handshake = []string{"initialize", "ping", "server/discover", "tools/list", "resources/templates/list"}
+
 // A Config is shared by all connections.
 type Config struct {
+	// Backend makes the jobs. Nil: the server is given only requests that depend on none, see
+	// [Handshake].
 	Backend  Backend
 	Version  string   // the program's version, for clients
 	By       jobs.By  // the cause that cancels and input of these connections have; empty: the agent

@@ -57,7 +57,10 @@ func (c Config) restorable(record jobs.Record) string {
 }
 
 func newConn(shared Config, sc engine.Scope) *conn {
-	all := shared.Backend.Jobs()
+	var all *jobs.Registry
+	if shared.Backend != nil {
+		all = shared.Backend.Jobs()
+	}
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
 	}
