@@ -1,0 +1,141 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/mcp/rawjson"
+	"asyncrepl/internal/mcp/stdio"
+)
+
+// A link is an engine that is attached.
+type link struct {
+	Engine
+	gone  chan struct{} // closed when the engine has closed the connection and the calls in flight are answered
+	left  sync.Once     // goodbye
+	cuts  sync.Once     // cut
+	write sync.Mutex    // serializes messages
+}
+
+// readBuffer holds the lines that are read at once. A longer line takes memory of its own.
+const readBuffer = 64 << 10
+
+// request returns a line: a call, or a notification if id is nil. It shares the memory of params.
+func request(id any, method string, params json.RawMessage) net.Buffers {
+	head := []byte(`{"jsonrpc":"2.0",`)
+	if id != nil {
+		head = append(append(append(head, `"id":`...), rawjson.Of(id)...), ',')
+	}
+	head = append(append(head, `"method":`...), rawjson.Of(method)...)
+	if params == nil {
+		return net.Buffers{append(head, "}\n"...)}
+	}
+	return net.Buffers{append(head, `,"params":`...), params, []byte("}\n")}
+}
+
+// send sends lines. A failed write is seen by follow, as the end of the connection.
+func (e *link) send(lines net.Buffers) {
+	e.write.Lock()
+	defer e.write.Unlock()
+	lines.WriteTo(e.Conn)
+}
+
+// goodbye tells the engine that the client has left.
+func (e *link) goodbye() { e.left.Do(func() { e.send(net.Buffers{[]byte(sockets.Goodbye + "\n")}) }) }
+
+// cut tells the engine that the client has left and that calls in flight must be answered at once.
+func (e *link) cut() {
+	e.left.Do(func() {})
+	e.cuts.Do(func() { e.send(net.Buffers{[]byte(sockets.GoodbyeNow + "\n")}) })
+}
+
+// follow passes on what the engine says, until its end of the connection is closed.
+func (f *front) follow(e *link) {
+	defer close(e.gone)
+	defer e.Close()
+	r := bufio.NewReaderSize(e.Conn, readBuffer)
+	for {
+		line, err := r.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			line = slices.Clone(line)
+			var rest []byte
+			rest, err = r.ReadBytes('\n')
+			line = append(line, rest...)
+		}
+		if err != nil { // what came of a line is dropped
+			if err != io.EOF {
+				f.Log.Debug("the connection to the engine failed", "error", err)
+			}
+			break
+		}
+		f.pass(line)
+	}
+	f.died(e)
+}
+
+// pass gives the client a message of an engine.
+func (f *front) pass(line []byte) {
+	m, err := stdio.Decode(line)
+	if err != nil {
+		f.Log.Warn("the engine sent what is no message", "error", err)
+		return
+	}
+	switch m := m.(type) {
+	case *jsonrpc.Response:
+		key, _ := m.ID.Raw().(string)
+		f.mu.Lock()
+		c, ok := f.open[key]
+		delete(f.open, key)
+		f.mu.Unlock()
+		if !ok { // the front asked, or the call was cancelled
+			return
+		}
+		m.ID = c.id
+	case *jsonrpc.Request:
+		if m.Method == "notifications/subscriptions/acknowledged" { // the Server has done that
+			return
+		}
+	}
+	f.Connection.Write(context.Background(), m) // an error means that the client has left
+}
+
+// died answers the calls in flight of an engine that is gone.
+func (f *front) died(e *link) {
+	f.mu.Lock()
+	leaving := f.leaving
+	f.mu.Unlock()
+	var ended, how string
+	if !leaving { // an engine that was left can run on
+		if ended = e.Ended(); ended != "" {
+			how = " (" + ended + ")"
+		}
+	}
+	f.mu.Lock()
+	f.engine = nil
+	calls := slices.Collect(maps.Values(f.open))
+	clear(f.open)
+	if now := time.Now(); !leaving {
+		f.why = how
+		f.deaths = append(f.deaths, now)
+		if n := len(f.deaths) - deathsAllowed; n >= 0 {
+			if f.deaths = f.deaths[n:]; now.Sub(f.deaths[0]) <= refusalTime {
+				f.refused, f.deaths = now.Add(refusalTime), nil
+			}
+		}
+	}
+	f.mu.Unlock()
+	if !leaving {
+		f.Log.Warn("the engine died; the next call starts another", "how", ended, "calls", len(calls))
+	}
+	f.fail(calls, "The server died during this call"+how+", with its running jobs and its variables. The next call starts it again; list_jobs then shows what became of the jobs.")
+}
