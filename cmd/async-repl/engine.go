@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,22 +38,26 @@ func engineOfClients(ctx context.Context, args []string, std standardStreams) in
 	if !ok {
 		return 1
 	}
-	set, status, ok := configured(false, args, std)
+	first, err := takeFirst()
+	if err != nil {
+		fmt.Fprintln(stderr, "async-repl:", err)
+		return 1
+	}
+	var said strings.Builder
+	set, status, ok := configured(false, args, standardStreams{std.in, std.out, io.MultiWriter(stderr, &said)})
 	if !ok {
+		first.Refuse(said.String())
 		return status
 	}
-	if err := serveClients(ctx, set, signals, stderr); err != nil {
+	if err := serveClients(ctx, set, signals, stderr, first); err != nil {
+		first.Refuse(err.Error())
 		fmt.Fprintln(stderr, "async-repl:", err)
 		return 1
 	}
 	return 0
 }
 
-func serveClients(ctx context.Context, set settings, signals caughtSignals, stderr *os.File) error {
-	first, err := takeFirst()
-	if err != nil {
-		return err
-	}
+func serveClients(ctx context.Context, set settings, signals caughtSignals, stderr *os.File, first *sockets.Conn) error {
 	closeInherited()
 	if err := os.Chdir("/"); err != nil { // the directory of the client can be removed
 		return err
@@ -143,6 +149,7 @@ func (s *settings) warnings() (string, error) {
 // keeper returns the configuration of a keeper of an engine.
 func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 	return keeper.Config{
+		Env:    s.GuardEnv,
 		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Identity: s.identity,
 		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
 	}

@@ -36,7 +36,11 @@ const replaceTime = 1500 * time.Millisecond
 // serve serves a connection from its hello to its end. first reports whether it is the connection that the
 // engine was started with.
 func (k *Keeper) serve(c *sockets.Conn, first bool) {
-	defer c.Close()
+	defer func() {
+		if k.last.Load() != c {
+			c.Close()
+		}
+	}()
 	h, err := c.Hear(k.Version)
 	if err == nil {
 		defer h.Stderr.Close()
@@ -84,6 +88,9 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			s.client, s.left, s.ends, s.trimmed = own, time.Time{}, time.Time{}, false
 			s.clients++
 			unix.Umask(h.Umask)
+			if h.Env == nil {
+				h.Env = k.Env
+			}
 			k.Trail.Attach(h.Stderr, h.LogLevel)
 			s.scope = k.Engine.Scope(engine.Client{Env: h.Env, Grace: h.Grace, Timeout: h.Timeout, Log: k.Log})
 			s.notices = s.notices.Next()
@@ -121,6 +128,9 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		k.talk(in, mcp, scope)
 	}
 	leave(in.goodbye.Load())
+	if in.goodbye.Load() && !k.in(func(*state) {}) { // the engine ends with its client
+		k.last.Store(c)
+	}
 }
 
 // depart notes that a client has left.
@@ -199,6 +209,21 @@ func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
 	}
 }
 
+// readOn waits, while calls are answered after a goodbye, for the goodbye that cuts this short, or for the end
+// of the other side. One that only shuts its side still reads.
+func (s *stream) readOn() {
+	for {
+		line, err := s.ReadPart()
+		now := string(bytes.TrimSpace(line)) == sockets.GoodbyeNow
+		if now || err != nil && hungUp(s.Conn) {
+			s.lost()
+		}
+		if now || err != nil {
+			return
+		}
+	}
+}
+
 // hungUp reports whether the other side of a connection has closed it.
 func hungUp(c *sockets.Conn) bool {
 	hung := true
@@ -228,6 +253,9 @@ func newStream(c *sockets.Conn) *stream {
 	s := &stream{Conn: c, closed: make(chan struct{}), leaves: func() {}}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
+		if s.goodbye.Load() {
+			return nil // serve closes it
+		}
 		return c.Close()
 	})
 	return s
@@ -245,6 +273,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			switch string(bytes.TrimSpace(line)) {
 			case sockets.Goodbye:
 				s.goodbye.Store(true)
+				go s.readOn() // ends with the connection, which serve closes, or with the process
 				return 0, io.EOF
 			case sockets.GoodbyeNow:
 				s.goodbye.Store(true)

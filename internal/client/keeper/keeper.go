@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"asyncrepl/internal/client/sockets"
@@ -35,6 +36,7 @@ type Config struct {
 
 	Unsaid *Unsaid // nil: what no reply has said is not kept
 
+	Env   []string     // the environment of the process, for the client that has started it
 	Scope engine.Scope // for persons, before there is a client
 
 	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves only persons,
@@ -67,6 +69,10 @@ type Keeper struct {
 	cutAll    func()            // makes cut done
 	doors     *sockets.Listener // set by listen
 	state     state
+
+	// last is the connection of the client at whose goodbye the engine ends. It is closed with the process:
+	// the front waits for that, as a client waits for the end of a server that is one process.
+	last atomic.Pointer[sockets.Conn]
 }
 
 // state is all that changes. Only functions that Run runs use it.

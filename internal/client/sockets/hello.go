@@ -37,7 +37,7 @@ type Hello struct {
 	Role     Role
 
 	// What a client brings, as the settings of the program that it has started.
-	Env      []string      `json:",omitempty"` // KEY=value
+	Env      []string      `json:",omitempty"` // KEY=value; nil: the engine was started with it
 	Umask    int           `json:",omitempty"`
 	Grace    time.Duration `json:",omitempty"`
 	Timeout  time.Duration `json:",omitempty"` // 0: jobs are not limited
@@ -71,7 +71,7 @@ type Welcome struct {
 // A front says with one of these lines that its client leaves and will not come back.
 const (
 	// Goodbye is said at the end of the client's input: calls in flight are answered as usual, for a
-	// limited time. The front then shuts its side of the connection and reads on until the engine does.
+	// limited time, or until GoodbyeNow is said. The front reads on until the engine closes the connection.
 	Goodbye = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye"}`
 	// GoodbyeNow is said at a signal: calls in flight are answered at once with the current status.
 	GoodbyeNow = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye","params":{"now":true}}`
