@@ -96,6 +96,9 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 			if !strings.HasPrefix(name, "SIG") || name == "SIGHUP" {
 				overStdio(t, "clients come and go, and a hangup has files read again")
 			}
+			if name == "SIGHUP" {
+				oneProcess(t, "a hangup decides nothing")
+			}
 			t.Parallel()
 			s := startServer(t)
 			pids := plant(t, s)

@@ -60,6 +60,7 @@ func (a *attached) launch() {
 	t := a.t
 	t.Helper()
 	overStdio(t, "the test reaches the engine itself")
+	oneProcess(t, "the test plays the front")
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
 	defer ours.Close()

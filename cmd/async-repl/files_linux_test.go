@@ -146,7 +146,7 @@ func TestRemovedTokenEndsAnUpload(t *testing.T) {
 
 // hasOpen reports whether the server has a file below dir open, with a name or without.
 func (s *started) hasOpen(t *testing.T, dir string) bool {
-	fds := fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)
+	fds := fmt.Sprintf("/proc/%d/fd", s.engine())
 	list, err := os.ReadDir(fds)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ var goroutines = map[string][]string{
 	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics"},
 	"cmd/async-repl/doors.go":   {"the keeper of a tenant"},
 	"cmd/async-repl/engine.go":  {"the wait for a signal to an engine"},
+	"cmd/async-repl/front.go":   {"the front of a client", "the wait for an engine, and the copy of its log", "the wait for an engine, and the copy of its log"},
 	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
@@ -27,8 +28,9 @@ var goroutines = map[string][]string{
 
 	"internal/mcp/httpserver/sessions.go": {"one per MCP session over HTTP"},
 
-	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait"},
 	"internal/client/keeper/door.go":   {"a connection to an engine, and what accepts them", "a connection to an engine, and what accepts them", "the question to other engines what they keep"},
+	"internal/client/front/front.go":   {"the answers to calls that have no engine", "the reader of an engine"},
+	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait", "the wait for a second goodbye"},
 	"internal/client/keeper/keeper.go": {"a connection to an engine, and what accepts them", "the wait for the connections of an engine"},
 	"internal/people/engines.go":       {"one per engine that a command asks"},
 	"internal/people/send.go":          {"the reading of a secret"},

@@ -143,7 +143,7 @@ func (h *hostile) ends(pidFile string) {
 func (h *hostile) peakToTheEnd() (kib int) {
 	h.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.cmd.Process.Pid))
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.engine()))
 		_, rest, ok := strings.Cut(string(b), "VmHWM:")
 		if !ok {
 			return kib // it is a zombie
@@ -212,7 +212,7 @@ func TestLoadGarbage(t *testing.T) {
 			t.Errorf("%s: errors %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	kib := peak(t, h.cmd.Process.Pid)
+	kib := peak(t, h.engine())
 	t.Logf("the server had %d KiB", kib)
 	if kib > 100_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)

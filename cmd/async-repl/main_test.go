@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,6 +42,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runTests(m))
 	case os.Getenv(playFloor) != "":
 		os.Exit(serveFloor())
+	case os.Getenv(playCopy) != "":
+		os.Exit(serveCopy())
 	case os.Getenv(endsWithInput) != "" && slices.Contains(os.Args, "-listen"):
 		go func() { // ends with the input
 			io.Copy(io.Discard, os.Stdin)
@@ -78,8 +81,9 @@ type started struct {
 }
 
 // transport is how clients reach the servers of the tests. The promises of replies, jobs and
-// processes hold over each of them. A test of the stream itself calls overStdio.
-var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, http-older or http-newer")
+// processes hold over each of them. A test of the stream itself calls overStdio. Over front, a server is
+// the front and its engine; over stdio it is one process.
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, front, http-older or http-newer")
 
 // httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
 var httpEras = map[string]string{"http-older": client.Older, "http-newer": client.Newer}
@@ -91,8 +95,16 @@ const endsWithInput = "ASYNC_REPL_TEST_ENDS_WITH_INPUT"
 // overStdio skips a test that needs what only standard input and output have.
 func overStdio(t testing.TB, why string) {
 	t.Helper()
-	if *transport != "stdio" {
+	if httpEras[*transport] != "" {
 		t.Skip("over HTTP: ", why)
+	}
+}
+
+// oneProcess skips a test that needs a server without a front.
+func oneProcess(t testing.TB, why string) {
+	t.Helper()
+	if *transport == "front" {
+		t.Skip("with a front: ", why)
 	}
 }
 
@@ -126,6 +138,10 @@ func prepare(t testing.TB, env ...string) *started {
 	// A version manager takes longer to find an interpreter than the interpreter takes to start.
 	path := filepath.Dir(realPython()) + ":" + os.Getenv("PATH")
 	s.cmd.Env = append(withoutSettings(os.Environ()), "PATH="+path, "REPL_STATE_DIR="+t.TempDir())
+	s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=off")
+	if *transport == "front" { // an engine ends with its client, as a server of one process does
+		s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=on", "REPL_LINGER=0")
+	}
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
@@ -200,6 +216,19 @@ func (s *started) start() {
 	theirs.Close()
 	t.Cleanup(func() {
 		s.stdin.Close()
+		if s.fronted() {
+			s.cmd.Process.Signal(syscall.SIGTERM)
+			late := time.AfterFunc(5*time.Second, func() { s.cmd.Process.Kill() })
+			s.cmd.Wait()
+			late.Stop()
+			polltest.Until(t, "the end of the engines", func() bool {
+				pid := s.engine()
+				if pid != 0 { // its client was lost
+					syscall.Kill(pid, syscall.SIGTERM)
+				}
+				return pid == 0
+			})
+		}
 		s.cmd.Process.Kill() // the guard ends the rest; an error means that the server has exited
 		s.cmd.Wait()
 		out.Close()
@@ -207,6 +236,41 @@ func (s *started) start() {
 			t.Logf("the server's log:\n%s", s.log)
 		}
 	})
+}
+
+// engine returns the process that runs the jobs: the server or, behind a front, the engine that it has started
+// last. It returns 0 if there is none.
+func (s *started) engine() int {
+	if !s.fronted() {
+		return s.cmd.Process.Pid
+	}
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		// A process that has exited has no command line.
+		if line, err := os.ReadFile(path); err == nil && strings.Contains(string(line), "\x00engine\x00") && strings.HasSuffix(string(line), "\x00-workdir\x00"+s.workspace()+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			return pid
+		}
+	}
+	return 0
+}
+
+// fronted reports whether the server is a front.
+func (s *started) fronted() bool {
+	return s.setting("REPL_KEEPER") == "on" && !slices.Contains(s.cmd.Args, "-listen")
+}
+
+// workspace returns the workspace of the server.
+func (s *started) workspace() string { return cmp.Or(s.setting("REPL_WORKDIR"), s.dir) }
+
+// setting returns the value of a variable that the server is started with.
+func (s *started) setting(name string) string {
+	for _, v := range slices.Backward(s.cmd.Env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // join returns a client of a server over HTTP. The client speaks one version of the protocol, and

@@ -55,7 +55,7 @@ func TestLoadFloodsAreKeptInLittleMemory(t *testing.T) {
 			t.Errorf("%s: a reply of %d bytes", name, n)
 		}
 	}
-	if kib := peak(t, s.cmd.Process.Pid); kib > 60_000*racetest.Memory {
+	if kib := peak(t, s.engine()); kib > 60_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)
 	}
 }
@@ -119,7 +119,7 @@ func TestListingStartsNothing(t *testing.T) {
 	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
 		t.Errorf("the workspace holds %v, %v", entries, err)
 	}
-	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.cmd.Process.Pid)); err != nil || len(kids) > 0 {
+	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.engine())); err != nil || len(kids) > 0 {
 		t.Errorf("processes %s, %v", kids, err)
 	}
 }

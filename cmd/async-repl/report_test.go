@@ -115,7 +115,7 @@ func TestServerStatus(t *testing.T) {
 	}
 	r := s.do("server_status")
 	matches(t, r, map[string]string{
-		"Version":   fmt.Sprintf(`^[0-9]+\.[0-9]+\.\S+ \(go[^)]+\), pid %d, up [0-9.]+s$`, s.cmd.Process.Pid),
+		"Version":   fmt.Sprintf(`^[0-9]+\.[0-9]+\.\S+ \(go[^)]+\), pid %d, up [0-9.]+s$`, s.engine()),
 		"Workspace": "^" + regexp.QuoteMeta(s.dir) + "$",
 		"Works":     `^terminals; .*guard \(started with the first job\).*; shell /.*sh`,
 		"Python":    "^" + regexp.QuoteMeta(filepath.Join(s.dir, ".venv")) + ` will be made on first use from /.*python3\S* \(3\.\d+\)$`,

@@ -35,7 +35,7 @@ func survey(t *testing.T) *surveyed {
 		}
 		env = append(env, variable+"="+filepath.Join(root, dir))
 	}
-	if *transport != "stdio" {
+	if httpEras[*transport] != "" {
 		env = append(env, "REPL_ACCESS_LOG="+filepath.Join(root, "access.log"))
 	}
 	return &surveyed{started: startServer(t, env...), root: root}
@@ -81,7 +81,7 @@ func (s *surveyed) traces(texts ...string) (found []string) {
 	if err != nil {
 		s.t.Error(err)
 	}
-	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.cmd.Process.Pid)) // none once it has ended
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.engine())) // none once it has ended
 	for _, path := range open {
 		if to, err := os.Readlink(path); err == nil && strings.HasPrefix(to, s.root) {
 			add(path)

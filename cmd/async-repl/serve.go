@@ -39,14 +39,21 @@ func serve(ctx context.Context, overHTTP bool, args []string, std standardStream
 	if !ok {
 		return status
 	}
+	if st, err := os.Stat(set.Workspace); err != nil || !st.IsDir() {
+		fmt.Fprintf(std.err, "async-repl: the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another\n", set.Workspace)
+		return 1
+	}
 	if in, ok := std.in.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
 		fmt.Fprint(std.err, atTerminal)
 	}
 	set.Log = slog.New(slog.NewTextHandler(newLogWriter(std.err), &slog.HandlerOptions{Level: set.logLevel}))
 	var err error
-	if set.listen != "" {
+	switch {
+	case set.listen != "":
 		err = serveMany(ctx, set, signals, std.err)
-	} else {
+	case set.keeps:
+		err = serveFront(ctx, set, signals, args, std)
+	default:
 		err = serveOne(ctx, set, signals, std.in, std.out)
 	}
 	if err != nil {
@@ -71,8 +78,6 @@ func configured(overHTTP bool, args []string, std standardStreams) (set settings
 	}
 	if set.Workspace == "" {
 		err = fmt.Errorf("finding the current directory: %w: start the server in one that exists, or set REPL_WORKDIR", cwdErr)
-	} else if st, statErr := os.Stat(set.Workspace); statErr != nil || !st.IsDir() {
-		err = fmt.Errorf("the workspace %s is not a directory that exists: make it, or set REPL_WORKDIR to another", set.Workspace)
 	}
 	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
 	if err == nil {

@@ -1,0 +1,235 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/client/front"
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/engine"
+	"asyncrepl/internal/kernel/descriptor"
+	"asyncrepl/internal/mcp/server"
+)
+
+// serveFront serves one client over the standard streams, by engines that are processes of their
+// own. A signal ends it within exitTime; an engine that needs longer ends after it.
+func serveFront(ctx context.Context, set settings, signals caughtSignals, args []string, std standardStreams) error {
+	os.Stdout = os.Stderr // standard output belongs to the protocol
+
+	leave, cancel := context.WithCancel(ctx)
+	defer cancel()
+	engines := &engines{settings: &set, args: args, log: newLogWriter(std.err)}
+	config := front.Config{
+		Stream: streams{std.in, std.out, signals.caught},
+		// Without a backend it answers what depends on no engine.
+		Server:     server.New(ctx, set.connection(nil), engine.Scope{Grace: set.grace, Log: set.Log}),
+		Alone:      server.Handshake,
+		Attach:     engines.attach,
+		ReaderGone: func() bool { return readerGone(std.out) },
+		Log:        set.Log,
+	}
+	served := make(chan error, 1) // buffered: it may come after the end of serveFront
+	go func() {                   // owned by serveFront; ends with the connection, or with the process after a signal
+		served <- front.Serve(leave, config)
+	}()
+	ended := func(err error) error {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	}
+	for {
+		select {
+		case err := <-served:
+			return ended(err)
+		case <-signals.hangups: // decides nothing: a client that closes its terminal says more in the next 40 ms
+			set.Log.Info("the terminal is gone")
+			continue
+		case sig := <-signals.ends:
+			set.Log.Info("ending on a signal", "signal", sig.String())
+		case <-ctx.Done():
+		}
+		cancel()
+		late := time.NewTimer(exitTime)
+		defer late.Stop()
+		select {
+		case err := <-served:
+			return ended(err)
+		case <-late.C:
+			return nil
+		}
+	}
+}
+
+// killTime bounds the time between the end of the input and the end of the reader of the output if
+// the client was killed. The kernel closes one after the other, within a millisecond on a quiet
+// machine.
+const killTime = 20 * time.Millisecond
+
+// readerGone reports whether the reader of the output has closed it, or does so within killTime.
+func readerGone(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	gone := false
+	err := descriptor.Use(f, func(fd int) error {
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		for end := time.Now().Add(killTime); ; {
+			n, err := unix.Poll(fds, max(0, int(time.Until(end).Milliseconds())))
+			if err != unix.EINTR {
+				gone = n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+				return err
+			}
+		}
+	})
+	return gone || err != nil
+}
+
+// engines are those that a front can attach.
+type engines struct {
+	*settings
+	args []string  // the arguments that the front was started with
+	log  io.Writer // receives the log of the engine
+}
+
+// lookTime bounds the search for an engine that can be taken over.
+const lookTime = 2 * time.Second
+
+// attach takes over an engine whose client is gone, or starts one.
+func (e *engines) attach(ctx context.Context) (front.Engine, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return front.Engine{}, err
+	}
+	defer w.Close()
+	go e.copyLog(r) // ends when no engine has the other end
+	hello := sockets.Hello{
+		Version: e.Version, Role: sockets.Client, Env: e.GuardEnv, Umask: umask(), Grace: e.grace, Timeout: e.timeout,
+		Toolsets: e.toolsets, MaxChars: e.maxChars, NoImages: e.noImages, LogLevel: e.logLevel, Stderr: w,
+	}
+	if conn, ok := e.takeOver(ctx, &hello); ok {
+		return front.Engine{Conn: conn, Ended: func() string { return "" }}, nil
+	}
+	return e.start(ctx, hello)
+}
+
+// takeOver connects to an engine of the same identity that no client has. It notes the engines that
+// speak another protocol in hello.
+func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.Conn, bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	dir, err := sockets.OpenFirst(socketPlaces())
+	if err != nil {
+		e.Log.Debug("no engine can be taken over", "error", err) // an engine that can't listen says so in its status
+		return nil, false
+	}
+	defer dir.Close()
+	identity, err := e.identity()
+	if err != nil {
+		return nil, false
+	}
+	names, _ := dir.Names() // an error means that there is none
+	for _, name := range names {
+		if name.Identity != identity {
+			continue
+		}
+		conn, _, err := dir.Dial(ctx, name, *hello)
+		if err == nil {
+			return conn, true
+		}
+		if other := (*sockets.OtherProtocol)(nil); errors.As(err, &other) {
+			hello.Older = append(hello.Older, *other)
+		}
+		e.Log.Debug("an engine was not taken over", "name", name.String(), "error", err)
+	}
+	return nil, false
+}
+
+// start starts an engine. It is born with its end of a socket pair and leads a session of its own.
+func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return front.Engine{}, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "the engine"), os.NewFile(uintptr(fds[1]), "the front")
+	defer ours.Close()
+	// The workspace is given last, which counts: the current directory can be removed.
+	cmd := exec.Command("/proc/self/exe", append(append([]string{engineCommand}, e.args...), "-workdir", e.Workspace)...)
+	cmd.Args[0] = "async-repl"
+	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = "/", hello.Stderr, []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	hello.Stderr, hello.Env = nil, nil // it is born with both, and an environment can be longer than a hello
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return front.Engine{}, err
+	}
+	exited := make(chan struct{})
+	go func() { // owned by the front, which can end earlier; ends with the engine
+		defer close(exited)
+		cmd.Wait()
+	}()
+	c, err := net.FileConn(ours)
+	if err != nil {
+		return front.Engine{}, err
+	}
+	conn := sockets.NewConn(c.(*net.UnixConn))
+	conn.SetDeadline(time.Now().Add(sockets.HelloTime))
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) }) // ends at once
+	defer stop()
+	if err = conn.Greet(hello); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		_, err = conn.Answer()
+	}
+	how := func() string {
+		select {
+		case <-exited:
+			return cmd.ProcessState.String()
+		case <-time.After(endedTime):
+			return ""
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return front.Engine{}, fmt.Errorf("%w (%s)", err, cmp.Or(how(), "it runs"))
+	}
+	return front.Engine{Conn: conn, Ended: how}, conn.SetDeadline(time.Time{})
+}
+
+// endedTime bounds the time between the end of a connection to an engine and that of its process,
+// if the engine was killed.
+const endedTime = time.Second
+
+// copyLog copies the log of an engine, line by line, to a writer that drops lines rather than wait.
+func (e *engines) copyLog(r *os.File) {
+	defer r.Close()
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadSlice('\n')
+		if len(line) > 0 {
+			e.log.Write(line)
+		}
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+// umask returns the mask of new files. The system has no call that only reads it.
+func umask() int {
+	mask := unix.Umask(0o077)
+	unix.Umask(mask)
+	return mask
+}

@@ -1,0 +1,470 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/jobs/jobstest"
+)
+
+// prepareFront returns a server with a front that has not been started. Its engines have a
+// directory of sockets of their own, and wait for long if their client is lost.
+func prepareFront(t testing.TB, env ...string) *started {
+	t.Helper()
+	overStdio(t, "there is no front")
+	return prepare(t, append([]string{"REPL_PYTHON=" + realPython(), "REPL_KEEPER=on", "REPL_LINGER=1h", "XDG_RUNTIME_DIR=" + t.TempDir()}, env...)...)
+}
+
+// startFront starts a server with a front and opens a session.
+func startFront(t testing.TB, env ...string) *started {
+	t.Helper()
+	s := prepareFront(t, env...)
+	s.open()
+	return s
+}
+
+// next starts another server like s, as the next client does.
+func (s *started) next() *started {
+	s.t.Helper()
+	n := *s
+	n.cmd = exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
+	n.cmd.Dir, n.cmd.Env, n.log, n.cmd.WaitDelay = s.cmd.Dir, s.cmd.Env, new(lockedBuffer), s.cmd.WaitDelay
+	n.cmd.Stderr = n.log
+	n.open()
+	return &n
+}
+
+// lose ends the client, as a kill does: the front's input ends, and nobody reads its output.
+func (s *started) lose() {
+	s.stdin.Close()
+	s.out.Close()
+	s.exit()
+}
+
+// kill kills a process of the server and waits until it has ended.
+func kill(t testing.TB, pid int) {
+	t.Helper()
+	syscall.Kill(pid, syscall.SIGKILL)
+	polltest.Until(t, "the end of a killed process", func() bool { return !alive(pid) })
+}
+
+// A server that is not used is one process, and a used one has an engine that leads a session of
+// its own, works in the root directory and holds nothing of the client.
+func TestUnusedServerIsOneProcess(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	for _, method := range []string{"ping", "tools/list", "resources/templates/list"} {
+		must.Get(s.Request(s.ctx(), method, nil))(t)
+	}
+	if kids := children(s.cmd.Process.Pid); len(kids) > 0 || s.engine() != 0 {
+		t.Errorf("it has started %v", kids)
+	}
+	s.do("list_jobs")
+	pid := s.engine()
+	if kids := children(s.cmd.Process.Pid); !slices.Equal(kids, []int{pid}) {
+		t.Fatalf("its children are %v, the engine is %d", kids, pid)
+	}
+	stat := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t))
+	_, fields, _ := strings.Cut(stat, ") ")
+	if session := strings.Fields(fields)[3]; session != fmt.Sprint(pid) {
+		t.Errorf("its session is %s", session)
+	}
+	if cwd := must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t); cwd != "/" {
+		t.Errorf("it works in %s", cwd)
+	}
+	held := make(map[string]bool)
+	for _, of := range []int{s.cmd.Process.Pid, pid} {
+		for fd := range 3 { // the front has those of the client
+			if of == pid {
+				fd = 2
+			}
+			held[must.Get(os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", of, fd)))(t)] = true
+		}
+	}
+	if len(held) != 4 {
+		t.Errorf("standard streams of the front, and the log of the engine: %v", held)
+	}
+	s.stdin.Close()
+	if got := s.exit(); got != "exit status 0" || alive(pid) {
+		t.Errorf("%s; the engine lives: %t", got, alive(pid))
+	}
+}
+
+// An engine that is killed in a call takes the call's job along, and nothing else: the client keeps
+// its server.
+func TestEngineKilledInACall(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	job := s.do("execute_command_async", "command", "echo pid $$.; exec sleep 300", "wait_seconds", 0).Header("Job ID")
+	_, after, _ := strings.Cut(string(s.prints(job, "pid ")), "pid ")
+	var pid int
+	must.Get(fmt.Sscanf(after, "%d.", &pid))(t)
+	reply := make(chan error, 1)
+	p := must.Get(s.Start("execute_command_async", map[string]any{"command": "echo > ran; sleep 300", "wait_seconds": 100}))(t)
+	go func() { // joined below
+		_, err := p.Reply(s.ctx())
+		reply <- err
+	}()
+	polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(s.dir, "ran")); return err == nil })
+	first := s.engine()
+	kill(t, first)
+	if err := <-reply; !errors.Is(err, client.ErrTool) || !strings.Contains(err.Error(), "died during this call (signal: killed)") || !strings.Contains(err.Error(), "list_jobs") {
+		t.Errorf("the call is answered with %v", err)
+	}
+	processtest.Gone(t, pid)
+	if r := s.do("execute_python", "code", "'x' in globals()", "wait_seconds", 60); r.Section("RESULT") != "False\n" && r.Section("RESULT") != "False" {
+		t.Errorf("the next call: %s", r)
+	}
+	if second := s.engine(); second == first || second == 0 {
+		t.Errorf("the engines are %d and %d", first, second)
+	}
+	if !strings.Contains(s.log.String(), "the engine died") {
+		t.Errorf("the log is %q", s.log)
+	}
+}
+
+// A client that is killed loses nothing: the next one finds its jobs and variables.
+func TestClientKilled(t *testing.T) {
+	for name, end := range map[string]func(s *started){
+		"client":          (*started).lose,
+		"front":           func(s *started) { s.cmd.Process.Kill(); s.exit() },
+		"closed terminal": func(s *started) { s.cmd.Process.Signal(syscall.SIGHUP); s.lose() },
+		"during a call": func(s *started) {
+			s.Start("wait_for_jobs", map[string]any{"job_ids": []string{}, "wait_seconds": 100})
+			s.lose()
+		},
+		"output not there": func(s *started) { s.out.Close(); io.WriteString(s.stdin, toListTools); s.exit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startFront(t)
+			s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+			job := s.do("execute_command_async", "command", "until [ -e go ]; do sleep 0.01; done; echo done", "wait_seconds", 0).Header("Job ID")
+			pid := s.engine()
+			end(s)
+			n := s.next()
+			if r := n.do("execute_python", "code", "x + 1", "wait_seconds", 60); !strings.HasPrefix(r.Section("RESULT"), "42") || !strings.Contains(r.Header("Resumed"), job) {
+				t.Errorf("the variable is lost, or the job is not named: %s", r)
+			}
+			n.write("go", "")
+			if err := n.end(job).Expect("completed", "done"); err != nil {
+				t.Error(err)
+			}
+			if n.engine() != pid {
+				t.Errorf("another engine: %d, not %d", n.engine(), pid)
+			}
+			n.stdin.Close()
+			n.exit()
+			processtest.Gone(t, pid)
+		})
+	}
+}
+
+// A goodbye ends everything, within the time that a client gives: by a signal, or by the end of
+// input.
+func TestGoodbyeEndsTheEngine(t *testing.T) {
+	for name, end := range map[string]func(s *started){
+		"end of input": func(s *started) { s.stdin.Close() },
+		"SIGINT":       func(s *started) { s.cmd.Process.Signal(syscall.SIGINT) },
+		"both":         func(s *started) { s.cmd.Process.Signal(syscall.SIGTERM); s.stdin.Close() },
+		"SIGTERM, group dies": func(s *started) {
+			s.cmd.Process.Signal(syscall.SIGTERM)
+			time.Sleep(100 * time.Millisecond)
+			s.cmd.Process.Kill()
+		}, // as Codex ends
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startFront(t)
+			s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+			s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0)
+			pid := s.engine()
+			end(s)
+			s.exit()
+			processtest.Gone(t, pid)
+			if names := s.sockets(); len(names) > 0 {
+				t.Errorf("left are %v", names)
+			}
+		})
+	}
+}
+
+// sockets returns the names of the engines.
+func (s *started) sockets() []string {
+	s.t.Helper()
+	entries, _ := os.ReadDir(filepath.Join(s.setting("XDG_RUNTIME_DIR"), "async-repl"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A hangup decides nothing: clients that quit say more after it.
+func TestHangupDecidesNothing(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+	for range 3 {
+		s.cmd.Process.Signal(syscall.SIGHUP)
+		if r := s.do("execute_python", "code", "x + 1", "wait_seconds", 60); !strings.HasPrefix(r.Section("RESULT"), "42") {
+			t.Error(r)
+		}
+	}
+}
+
+// An engine that dies at each start is not started for ever, and one that can't start says why.
+func TestEngineThatDiesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	for range 3 {
+		p := must.Get(s.Start("execute_command_async", map[string]any{"command": "echo > ran; sleep 300", "wait_seconds": 100}))(t)
+		polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(s.dir, "ran")); return err == nil })
+		kill(t, s.engine())
+		if _, err := p.Reply(s.ctx()); !errors.Is(err, client.ErrTool) {
+			t.Errorf("answered with %v", err)
+		}
+		must.Do(t, os.Remove(filepath.Join(s.dir, "ran")))
+	}
+	if got := s.refused("list_jobs"); !strings.Contains(got, "died 3 times within 10s (signal: killed)") {
+		t.Error(got)
+	}
+	must.Get(s.Request(s.ctx(), "tools/list", nil))(t)
+}
+
+// Twenty fronts that come at once, over the names of dead engines and over engines that were left,
+// are all served. No two share an engine, and nothing is left.
+func TestTwentyFronts(t *testing.T) {
+	rounds := 2
+	if testing.Short() {
+		rounds = 1
+	}
+	for range jobstest.Rounds(t, rounds) {
+		s := prepareFront(t)
+		var dead []*started
+		for range 3 { // two names of dead engines, and an engine that waits
+			d := s.next()
+			d.do("execute_command_async", "command", "true", "wait_seconds", 60)
+			d.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+			dead = append(dead, d)
+		}
+		for i, d := range dead {
+			pid := pidOfEngine(d)
+			if i < 2 {
+				kill(t, pid)
+			}
+			d.lose()
+		}
+		var mu sync.Mutex
+		engines := make(map[int]bool)
+		var group sync.WaitGroup
+		var all []*started
+		for range 20 {
+			group.Go(func() {
+				n := s.next()
+				pid := pidOfEngine(n)
+				mu.Lock()
+				defer mu.Unlock()
+				if engines[pid] {
+					t.Errorf("engine %d has two clients", pid)
+				}
+				engines[pid] = true
+				all = append(all, n)
+			})
+		}
+		group.Wait()
+		for _, n := range all {
+			n.do("execute_command_async", "command", "true", "wait_seconds", 60)
+			n.stdin.Close()
+		}
+		for _, n := range all {
+			n.exit()
+		}
+		for pid := range engines {
+			processtest.Gone(t, pid)
+		}
+		if names := s.sockets(); len(names) > 0 {
+			t.Errorf("left are %v", names)
+		}
+	}
+}
+
+// pidOfEngine returns the engine of a server, of which several are in the workspace.
+func pidOfEngine(s *started) (pid int) {
+	s.t.Helper()
+	_, after, _ := strings.Cut(s.do("server_status").Header("Version"), "pid ")
+	must.Get(fmt.Sscanf(after, "%d", &pid))(s.t)
+	return pid
+}
+
+// Fronts come while engines end: each is served, by an engine that is left or by a new one.
+func TestFrontsWhileEnginesEnd(t *testing.T) {
+	fronts := 60
+	if testing.Short() {
+		fronts = 12
+	}
+	s := prepareFront(t)
+	_, seed := jobstest.Storm(t, 1)
+	var group sync.WaitGroup
+	for worker := range 4 {
+		r := rand.New(rand.NewPCG(seed, uint64(worker)))
+		group.Go(func() {
+			for range jobstest.Rounds(t, fronts) / 4 {
+				n := s.next()
+				r1 := n.do("execute_command_async", "command", "echo hi", "wait_seconds", 60)
+				if err := r1.Expect("completed", "hi"); err != nil {
+					t.Error(err)
+				}
+				switch r.IntN(4) {
+				case 0:
+					n.stdin.Close()
+				case 1:
+					n.cmd.Process.Signal(syscall.SIGTERM)
+				case 2:
+					n.cmd.Process.Kill()
+				case 3:
+					n.stdin.Close()
+					n.out.Close()
+				}
+				if r.IntN(2) == 0 {
+					n.exit()
+				}
+			}
+		})
+	}
+	group.Wait()
+	polltest.Until(t, "the end of the engines", func() bool { return s.engine() == 0 && len(s.sockets()) == 0 })
+}
+
+// The engine's log reaches the standard error of the front. One that nobody reads stops neither.
+func TestLogOfAnEngine(t *testing.T) {
+	t.Parallel()
+	s := prepareFront(t, "REPL_LOG_LEVEL=debug")
+	s.open()
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	polltest.Until(t, "a line of the engine", func() bool { return strings.Contains(s.log.String(), "environment found") })
+	s.lose()
+	n := s.next()
+	n.do("list_jobs")
+	for _, guard := range (&storm{started: n}).guards() {
+		kill(t, guard)
+	}
+	n.do("execute_command_async", "command", "true", "wait_seconds", 60)
+	polltest.Until(t, "a line of an engine that was taken over", func() bool { return strings.Contains(n.log.String(), "guard exited") })
+
+	u := prepareFront(t, "REPL_LOG_LEVEL=debug")
+	r, w := must.Get2(os.Pipe())(t)
+	defer r.Close()
+	u.cmd.Stderr = w
+	u.open()
+	w.Close()
+	for range 300 { // more lines than the pipe takes
+		u.do("execute_command_async", "command", "true", "wait_seconds", 60)
+	}
+}
+
+// Front, engine, guard and worker are killed at random, alone and in pairs. Each call is answered
+// or its connection closed, the next call is served, and nothing is left.
+func TestFrontKillStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a storm")
+	}
+	rounds, seed := jobstest.Storm(t, 12)
+	victims := []string{"front", "engine", "guard", "worker"}
+	for i := range rounds {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		chosen := []string{victims[r.IntN(4)], victims[r.IntN(4)]}[:1+r.IntN(2)]
+		if slices.Contains(chosen, "engine") && slices.Contains(chosen, "guard") {
+			continue // what both leave is for the records of the run
+		}
+		t.Run(fmt.Sprintf("%d %s", i, strings.Join(chosen, " and ")), func(t *testing.T) {
+			t.Parallel()
+			tag := newTag()
+			s := &storm{started: startFront(t, "STORM="+tag), rand: r, tag: tag}
+			s.write("tree.sh", treeScript)
+			s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+			s.plant(false)
+			var pending []*client.Pending
+			for range 1 + r.IntN(5) {
+				p, err := s.Start("execute_command_async", map[string]any{"command": "sleep " + s.tag, "wait_seconds": 100})
+				must.Do(t, err)
+				pending = append(pending, p)
+			}
+			s.pause(time.Duration(r.ExpFloat64() * float64(50*time.Millisecond)))
+			lives, pids := true, map[string][]int{"front": {s.cmd.Process.Pid}, "engine": {s.engine()}, "guard": s.guards(), "worker": s.workers()}
+			for _, victim := range chosen {
+				for _, pid := range pids[victim] {
+					syscall.Kill(pid, syscall.SIGKILL)
+				}
+				lives = lives && victim != "front"
+				s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
+			}
+			n := s.started
+			if !lives {
+				s.exit()
+				n = s.next()
+			}
+			n.Call(n.ctx(), "list_jobs", nil) // an error means that the engine was still dying
+			if err := n.do("execute_command_async", "command", "echo hi", "wait_seconds", 60).Expect("completed", "hi"); err != nil {
+				t.Error(err)
+			}
+			n.cmd.Process.Signal(syscall.SIGTERM) // an end of input would wait for the calls
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			for _, p := range pending {
+				if _, err := p.Reply(ctx); errors.Is(err, context.DeadlineExceeded) {
+					t.Error("a call is not answered")
+				}
+			}
+			n.exit()
+			s.clear()
+		})
+	}
+}
+
+// The reader of the output is gone when its end is closed, also if that happens a moment after the
+// end of the input was seen. A reader that is there is not waited for long.
+func TestReaderGone(t *testing.T) {
+	t.Parallel()
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
+	r, w := must.Get2(os.Pipe())(t)
+	regular := must.Get(os.Create(filepath.Join(t.TempDir(), "output")))(t)
+	for name, ends := range map[string]struct{ reader, out *os.File }{
+		"pipe":   {r, w},
+		"socket": {os.NewFile(uintptr(fds[0]), "reader"), os.NewFile(uintptr(fds[1]), "out")},
+		"file":   {nil, regular},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer ends.out.Close()
+			if readerGone(ends.out) {
+				t.Error("the reader is there")
+			}
+			if ends.reader == nil {
+				return
+			}
+			time.AfterFunc(killTime/10, func() { ends.reader.Close() })
+			if !readerGone(ends.out) || !readerGone(ends.out) {
+				t.Error("the reader is gone")
+			}
+		})
+	}
+}
