@@ -16,8 +16,8 @@ import (
 	"asyncrepl/internal/test/must"
 )
 
-// next starts another server in the workspace and with the state directory of s, which has ended.
-func (s *started) next(state string, env ...string) *started {
+// restart starts another server in the workspace and with the state directory of s, which has ended.
+func (s *started) restart(state string, env ...string) *started {
 	s.t.Helper()
 	again := prepare(s.t, append([]string{"REPL_PYTHON=" + realPython(), "REPL_STATE_DIR=" + state}, env...)...)
 	again.dir, again.cmd.Dir = s.dir, s.dir
@@ -45,7 +45,7 @@ func TestPastJobs(t *testing.T) {
 	first.stop()
 	first.exit()
 
-	s := first.next(state)
+	s := first.restart(state)
 	list := string(s.do("list_jobs"))
 	for _, want := range []string{"Jobs: 5, newest first", quick, long, python, failed, ended, "ZeroDivisionError", "shutdown", "completed, shell, past, "} {
 		if !strings.Contains(list, want) {
@@ -103,7 +103,7 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 	first.prints(busy, "busy")
 	first.kill()
 
-	s := first.next(state)
+	s := first.restart(state)
 	r := s.do("check_job_status", "job_id", id)
 	lost := r.Header("Lost")
 	for _, want := range []string{"an earlier server was killed", id, busy, "variables of session default: rows, total"} {
@@ -120,7 +120,7 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 	}
 	s.stop()
 	s.exit()
-	if r := s.next(state).do("list_jobs"); r.Header("Lost") != "" || !strings.Contains(string(r), "server was killed") {
+	if r := s.restart(state).do("list_jobs"); r.Header("Lost") != "" || !strings.Contains(string(r), "server was killed") {
 		t.Errorf("the third server:\n%s", r)
 	}
 }
@@ -144,7 +144,7 @@ func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Fatalf("the command has ended with its server: %v", err)
 	}
-	s := first.next(state)
+	s := first.restart(state)
 	r := s.do("check_job_status", "job_id", id)
 	if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
 		t.Error("the command still runs")
@@ -217,7 +217,7 @@ func TestNoHistoryLeavesNothing(t *testing.T) {
 					t.Fatalf("left: %q", left)
 				}
 			}
-			if r := s.next(state, "REPL_HISTORY=0").do("list_jobs"); string(r) != "No jobs yet." {
+			if r := s.restart(state, "REPL_HISTORY=0").do("list_jobs"); string(r) != "No jobs yet." {
 				t.Errorf("the next server lists\n%s", r)
 			}
 		})

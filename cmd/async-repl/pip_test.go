@@ -117,7 +117,7 @@ func TestProgramPipIsRemoved(t *testing.T) {
 	if _, err := os.Stat(left); err != nil {
 		t.Errorf("the directory of a killed server: %v", err)
 	}
-	next := killed.next(state)
+	next := killed.restart(state)
 	own := find(next)
 	if _, err := os.Stat(left); err == nil {
 		t.Error("the directory of a killed server is still there")
