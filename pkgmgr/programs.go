@@ -89,7 +89,7 @@ func (m *Manager) makePrograms() error {
 	if strings.Contains(state, string(os.PathListSeparator)) {
 		return fmt.Errorf("%s can't be part of a PATH", state)
 	}
-	if p.dir == "" {
+	if filepath.Dir(p.dir) != state { // there is none yet, or the state directory was removed and made again
 		p.dir = filepath.Join(state, programsPrefix+rand.Text())
 	}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {

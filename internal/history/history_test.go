@@ -382,3 +382,40 @@ func TestWhatIsBesideTheOutput(t *testing.T) {
 		}
 	}
 }
+
+// If the state directory is removed under an engine, it is made again for the next job.
+func TestStateDirectoryIsRemoved(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	first.do(t, "gone", prints("1"))
+	late := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "ends later"}, waits("")))(t)
+	must.Do(t, os.RemoveAll(c.State))
+	first.do(t, "kept", prints(strings.Repeat("x", 10_000)))
+	late.Stop(jobs.Stop{By: jobs.Agent})
+	<-late.Done()
+	first.end()
+	second := newEngine(c)
+	defer second.end()
+	if got := second.titles(jobs.Filter{}); !slices.Equal(got, []string{"kept", "ends later"}) {
+		t.Errorf("listed %q", got)
+	}
+	if kept := must.Get(second.Get(second.List(jobs.Filter{Limit: 1})[0].ID))(t); len(text(kept)) != 10_000 {
+		t.Errorf("%d bytes of output are there", len(text(kept)))
+	}
+}
+
+// While records pause, only the first failure is returned.
+func TestFailureIsReturnedOnce(t *testing.T) {
+	c := newConfig(t)
+	must.Do(t, os.WriteFile(c.State, nil, 0o600))
+	s := Open(c)
+	defer s.Close()
+	r := record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")
+	if s.Begin(r) == nil || s.End(jobs.Saved{Record: r}) != nil || s.Begin(r) != nil || s.Status().Failure == nil {
+		t.Errorf("not once, and now %v", s.Status().Failure)
+	}
+	must.Do(t, os.Remove(c.State))
+	if err := s.Begin(r); err != nil || s.Status().Failure != nil {
+		t.Errorf("with a directory: %v, %v", err, s.Status().Failure)
+	}
+}

@@ -182,7 +182,10 @@ func (s *Store) sweepOld(dir string) (err error) {
 	for _, name := range runNames(dir) {
 		path := filepath.Join(dir, name)
 		st, statErr := os.Lstat(filepath.Join(path, journalName))
-		if statErr != nil {
+		if statErr != nil { // the journal was removed
+			if run, runErr := os.Stat(path); runErr == nil && time.Since(run.ModTime()) > s.config.MaxAge {
+				err = errors.Join(err, os.RemoveAll(path))
+			}
 			continue
 		}
 		if time.Since(st.ModTime()) < s.config.MaxAge {

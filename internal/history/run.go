@@ -142,6 +142,12 @@ func lock(file *os.File, how int) error {
 // owner returns the user who owns a file.
 func owner(st os.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
 
+// isRemoved reports whether the journal was removed while it is open.
+func (r *run) isRemoved() bool {
+	st, err := r.journal.file.Stat()
+	return err == nil && st.Sys().(*syscall.Stat_t).Nlink == 0
+}
+
 // append appends a line about a job.
 func (r *run) append(id string, b []byte) error {
 	if err := r.journal.append(b); err != nil {

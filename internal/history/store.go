@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"asyncrepl/jobs"
@@ -43,6 +44,7 @@ type Store struct {
 	mu       sync.Mutex
 	run      *run
 	failure  error // why the last line was not written; nil: it was
+	reported error // the failure that a caller was given last; nil: there was none since a line was written
 	unread   error // why the journal of a past run was not read; nil: all were
 	closed   bool
 	noRoom   time.Time // when MakeRoom found nothing to remove
@@ -85,7 +87,9 @@ func (s *Store) ready() error {
 		return err
 	}
 	s.run, s.failure = run, nil
-	s.sweeper = time.AfterFunc(sweepDelay, s.sweepAgain) // owned by the store; Close stops it
+	if s.sweeper == nil {
+		s.sweeper = time.AfterFunc(sweepDelay, s.sweepAgain) // owned by the store; Close stops it
+	}
 	return nil
 }
 
@@ -97,14 +101,28 @@ func (s *Store) Begin(record jobs.Record) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.run != nil && s.run.isRemoved() { // with the state directory: it is made again
+		s.run.journal.file.Close()
+		s.run = nil
+	}
 	if err := s.ready(); err != nil {
-		return err
+		return s.news()
 	}
-	if err := s.run.journal.reserve(len(b)); err != nil {
-		s.failure = err
-		return err
+	if s.failure = s.run.journal.reserve(len(b)); s.failure == nil {
+		s.write(record.ID, b)
 	}
-	return s.write(record.ID, b)
+	return s.news()
+}
+
+// news returns why the last line was not written, unless a caller was given the same error before: while
+// records pause, a log of the errors needs one line. The caller holds s.mu.
+func (s *Store) news() error {
+	var was, is syscall.Errno
+	known := s.reported != nil && s.failure != nil && errors.As(s.reported, &was) && errors.As(s.failure, &is) && was == is
+	if s.reported = s.failure; known {
+		return nil
+	}
+	return s.failure
 }
 
 // End records that a job has ended.
@@ -128,22 +146,22 @@ func (s *Store) after(event string, saved jobs.Saved) error {
 		return nil // the run has ended, and what its jobs had left running with it
 	}
 	if err := s.ready(); err != nil {
-		return err
+		return s.news()
 	}
-	err = s.write(saved.Record.ID, b)
-	if err != nil && len(s.run.pending) < maxPending {
+	if !s.write(saved.Record.ID, b) && len(s.run.pending) < maxPending {
 		s.run.pending = append(s.run.pending, pendingLine{saved.Record.ID, b})
 	}
-	return err
+	return s.news()
 }
 
-// write appends a line, after those that could not be written before. The caller holds s.mu.
-func (s *Store) write(id string, b []byte) error {
+// write appends a line, after those that could not be written before, and reports whether it did. The
+// caller holds s.mu.
+func (s *Store) write(id string, b []byte) bool {
 	s.failure = s.run.flushPending()
 	if s.failure == nil {
 		s.failure = s.run.append(id, b)
 	}
-	return s.failure
+	return s.failure == nil
 }
 
 // Forget forgets a job of this run. When most lines of the journal are about such jobs, it is
