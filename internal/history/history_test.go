@@ -408,6 +408,12 @@ func TestStateDirectoryIsRemoved(t *testing.T) {
 func TestFailureIsReturnedOnce(t *testing.T) {
 	c := newConfig(t)
 	must.Do(t, os.WriteFile(c.State, nil, 0o600))
+	open := Open(Config{State: t.TempDir(), Workspace: c.Workspace})
+	defer open.Close()
+	must.Do(t, os.Chmod(open.config.State, 0o777))
+	if first := open.Begin(record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")); first == nil || open.Begin(record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")) != nil {
+		t.Errorf("a reason in words is %v, and returned again", first)
+	}
 	s := Open(c)
 	defer s.Close()
 	r := record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")

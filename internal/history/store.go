@@ -117,9 +117,14 @@ func (s *Store) Begin(record jobs.Record) error {
 // news returns why the last line was not written, unless a caller was given the same error before: while
 // records pause, a log of the errors needs one line. The caller holds s.mu.
 func (s *Store) news() error {
+	before := s.reported
+	s.reported = s.failure
+	if before == nil || s.failure == nil {
+		return s.failure
+	}
+	// The name of a directory that can't be made is another each time.
 	var was, is syscall.Errno
-	known := s.reported != nil && s.failure != nil && errors.As(s.reported, &was) && errors.As(s.failure, &is) && was == is
-	if s.reported = s.failure; known {
+	if before.Error() == s.failure.Error() || errors.As(before, &was) && errors.As(s.failure, &is) && was == is {
 		return nil
 	}
 	return s.failure
