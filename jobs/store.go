@@ -8,18 +8,19 @@ import (
 	"asyncrepl/internal/text/findings"
 )
 
-// A Store keeps what outlives a registry of its jobs. Its methods can be called by several goroutines
-// at once. For one job they are called one at a time, and in order: Begin before its runner, End
-// before its waiters are released, Amend when its receipt or its displays have changed after that,
-// and Forget last.
+// A Store keeps what outlives a registry of its jobs. Its methods can be called by several
+// goroutines at once. For one job they are called one at a time, and in order: Begin before its
+// runner, End before its waiters are released, Amend when its receipt or its displays have changed
+// after that, and Forget last.
 type Store interface {
 	Begin(Record) error
 	End(Saved) error
 	Amend(Saved) error
 	// Forget means that the registry no longer has the job.
 	Forget(id string) error
-	// Past returns the jobs of earlier registries whose ids begin with prefix, the newest first. They
-	// have ended. Nothing is read before the iteration, and no more than the iteration asks for.
+	// Past returns the jobs of earlier registries whose ids begin with prefix, the newest first.
+	// They have ended. Nothing is read before the iteration, and no more than the iteration asks
+	// for.
 	Past(prefix string) iter.Seq[Past]
 }
 
@@ -91,7 +92,8 @@ func (s *shared) pastJob(p Past) *Job {
 // searchedMost bounds the output of a past job in which its errors are looked for again, in bytes.
 const searchedMost = 16 << 20
 
-// searchLog looks for the errors in the output of a past job, which were found while it was written.
+// searchLog looks for the errors in the output of a past job, which were found while it was
+// written.
 func (j *Job) searchLog() {
 	end := min(j.log.Stat().End, searchedMost)
 	for cursor := int64(0); cursor < end; {

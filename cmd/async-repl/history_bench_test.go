@@ -19,8 +19,8 @@ func BenchmarkRecords(b *testing.B) {
 		func() { floor.do("execute_python", "code", "x=1") })
 }
 
-// fill makes a state directory with ten workspaces of 1,000 past jobs each, and returns it with one of
-// the workspaces.
+// fill makes a state directory with ten workspaces of 1,000 past jobs each, and returns it with one
+// of the workspaces.
 func fill(b *testing.B) (state, workspace string) {
 	state = filepath.Join(b.TempDir(), "state")
 	for range 10 {
@@ -39,8 +39,8 @@ func fill(b *testing.B) (state, workspace string) {
 	return state, workspace
 }
 
-// Aim: with ten workspaces of 1,000 past jobs, a start takes 1.05x as long as without any, to the first
-// answer and to the first reply about a job.
+// Aim: with ten workspaces of 1,000 past jobs, a start takes 1.05x as long as without any, to the
+// first answer and to the first reply about a job.
 func BenchmarkStartWithPastJobs(b *testing.B) {
 	state, workspace := fill(b)
 	start := func(env string, call bool) time.Duration {
@@ -63,7 +63,8 @@ func BenchmarkStartWithPastJobs(b *testing.B) {
 				func() time.Duration { return start("REPL_STATE_DIR="+filepath.Join(b.TempDir(), "state"), call) })
 		})
 	}
-	// Aims: the newest 20 in 2 ms, all of a workspace in 150 ms. The floor is a call that reads nothing.
+	// Aims: the newest 20 in 2 ms, all of a workspace in 150 ms. The floor is a call that reads
+	// nothing.
 	s := prepare(b, "REPL_PYTHON="+realPython(), "REPL_STATE_DIR="+state)
 	s.dir, s.cmd.Dir = workspace, workspace
 	s.open()

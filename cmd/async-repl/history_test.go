@@ -89,8 +89,8 @@ func TestPastJobs(t *testing.T) {
 	}
 }
 
-// A server that is killed takes its jobs and variables along, and the next one says so. What a reply has
-// shown of them is not lost.
+// A server that is killed takes its jobs and variables along, and the next one says so. What a
+// reply has shown of them is not lost.
 func TestKilledServerIsAccountedFor(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
 	state := filepath.Join(t.TempDir(), "state")
@@ -125,8 +125,8 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 	}
 }
 
-// If a server is killed together with its guard, the next one ends what they have left, and the receipt
-// says so.
+// If a server is killed together with its guard, the next one ends what they have left, and the
+// receipt says so.
 func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
 	state := filepath.Join(t.TempDir(), "state")
@@ -148,6 +148,9 @@ func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	r := s.do("check_job_status", "job_id", id)
 	if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
 		t.Error("the command still runs")
+	}
+	if got := r.Header("Lost"); !strings.Contains(got, "; 1 process that it had left, ended now") {
+		t.Errorf("lost: %q", got)
 	}
 	if want := "sleep (pid " + strconv.Itoa(pid) + ") outlived its server"; !strings.Contains(string(r), want) {
 		t.Errorf("no %q in\n%s", want, r)

@@ -13,12 +13,13 @@ import (
 	"asyncrepl/jobs"
 )
 
-// killedLimit bounds how long the processes of a server that was killed are waited for: a reply waits.
+// killedLimit bounds how long the processes of a server that was killed are waited for: a reply
+// waits.
 const killedLimit = time.Second
 
-// TakeKilled says what earlier servers in the workspace took along when they were killed, a line for
-// each, if no call has returned it before. The first call ends the processes that they have left, if
-// their guards were killed, too.
+// TakeKilled says what earlier servers in the workspace took along when they were killed, a line
+// for each, if no call has returned it before. The first call ends the processes that they have
+// left, if their guards were killed, too.
 func (e *Engine) TakeKilled() (lines []string) {
 	e.settling.Do(func() {
 		if e.records == nil || e.config.OnlyReads {
@@ -68,6 +69,9 @@ func killedText(k history.Killed) string {
 		if more := len(v.Names) - len(shown) + v.More; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
+	}
+	if n := len(k.Ended); n > 0 {
+		text += fmt.Sprintf("; %s that it had left, ended now", view.CountOf(int64(n), "process"))
 	}
 	return text
 }

@@ -15,8 +15,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// On a full disk jobs run on, the store says so, and no record is false: a job that was recorded gets
-// its end.
+// On a full disk jobs run on, the store says so, and no record is false: a job that was recorded
+// gets its end.
 func TestFullDisk(t *testing.T) {
 	child := exec.Command(must.Get(os.Executable())(t), partFull, t.TempDir())
 	child.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}

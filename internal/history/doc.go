@@ -22,11 +22,11 @@
 //     read when a server starts.
 //   - A process that changes the files of past runs holds a lock on the directory of their workspace.
 //
-// A directory has mode 0700 and a file 0600. Neither environments nor what was typed is ever written:
-// a record has none of it, except in the output, where a terminal has echoed it.
+// A directory has mode 0700 and a file 0600. Neither environments nor what was typed is ever
+// written: a record has none of it, except in the output, where a terminal has echoed it.
 //
-// The errors of a [Store] say what to do. They don't keep a job from running. While records pause, the
-// first call returns the reason; [Store.Status] has it all the time.
+// The errors of a [Store] say what to do. They don't keep a job from running. While records pause,
+// the first call returns the reason; [Store.Status] has it all the time.
 //
 // Begin with [Store]; journal.go is about lines, run.go about the run of this engine, past.go about
 // those before it, keep.go about how much is kept and killed.go about runs whose engine was killed.

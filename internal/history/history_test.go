@@ -149,8 +149,8 @@ func TestPastJobsAreFinal(t *testing.T) {
 	}
 }
 
-// A job without an end has failed with its server, which was killed; and a run that a process locks is
-// no past run.
+// A job without an end has failed with its server, which was killed; and a run that a process locks
+// is no past run.
 func TestKilledServer(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)
@@ -203,8 +203,8 @@ func TestAmendmentsAreRead(t *testing.T) {
 	}
 }
 
-// A run of which the journal is cut anywhere, and has rubbish after the cut, shows each job whose line
-// is complete.
+// A run of which the journal is cut anywhere, and has rubbish after the cut, shows each job whose
+// line is complete.
 func TestJournalCutAtEachByte(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)

@@ -94,8 +94,8 @@ func encode(event string, saved jobs.Saved) ([]byte, error) {
 // errVersion means that another version of the program has written a line.
 var errVersion = errors.New("written by another version of async-repl")
 
-// decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish. The error is
-// errVersion, or the line is not complete.
+// decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish. The error
+// is errVersion, or the line is not complete.
 func decode(b []byte) (saved jobs.Saved, err error) {
 	l := line{Record: &saved.Record}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&l); err != nil {

@@ -161,8 +161,9 @@ func (r *reader) restoreTime() error {
 	return os.Chtimes(filepath.Join(r.dir, journalName), time.Time{}, r.changed)
 }
 
-// sweepOld removes the runs of a workspace that ended too long ago, what a crash has left of others,
-// and the directory of the workspace if it is empty. It ends what engines have left that were killed.
+// sweepOld removes the runs of a workspace that ended too long ago, what a crash has left of
+// others, and the directory of the workspace if it is empty. It ends what engines have left that
+// were killed.
 func (s *Store) sweepOld(dir string) (err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
@@ -210,12 +211,12 @@ func (s *Store) sweepOld(dir string) (err error) {
 // Taken returns the bytes that past runs took on disk at the last sweep.
 func (s *Store) Taken() int64 { return s.taken.Load() }
 
-// roomPause is the time between two calls of MakeRoom that read the directories, if the first has found
-// nothing to remove. A log calls it at each write that the limit refuses.
+// roomPause is the time between two calls of MakeRoom that read the directories, if the first has
+// found nothing to remove. A log calls it at each write that the limit refuses.
 const roomPause = 10 * time.Second
 
-// MakeRoom removes the output of the oldest past jobs, of all workspaces, until at least need bytes are
-// free. It reports whether it has removed any.
+// MakeRoom removes the output of the oldest past jobs, of all workspaces, until at least need bytes
+// are free. It reports whether it has removed any.
 func (s *Store) MakeRoom(need int64) bool {
 	s.mu.Lock()
 	wait := time.Since(s.noRoom) < roomPause
@@ -235,8 +236,8 @@ func (s *Store) MakeRoom(need int64) bool {
 	return removed
 }
 
-// evict is MakeRoom that also removes what exceeds Config.MaxBytes: the output of the oldest past jobs
-// and, if that is not enough, the oldest runs.
+// evict is MakeRoom that also removes what exceeds Config.MaxBytes: the output of the oldest past
+// jobs and, if that is not enough, the oldest runs.
 func (s *Store) evict(need int64) (removed bool, err error) {
 	jobs, runs, taken := s.usage()
 	limit, most := taken-need, s.config.MaxBytes
@@ -273,8 +274,8 @@ type usedDir struct {
 	bytes int64
 }
 
-// usage returns the directories with the output of past jobs, those of past runs without that output,
-// of all workspaces, and what all of it takes on disk.
+// usage returns the directories with the output of past jobs, those of past runs without that
+// output, of all workspaces, and what all of it takes on disk.
 func (s *Store) usage() (jobs, runs []usedDir, all int64) {
 	workspaces, _ := os.ReadDir(s.runsDir()) // an error: there are none
 	for _, workspace := range workspaces {

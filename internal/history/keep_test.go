@@ -19,8 +19,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// makeRun runs jobs with these titles in an engine that ends, and returns the directory of its run and their
-// ids. Each has a file of output.
+// makeRun runs jobs with these titles in an engine that ends, and returns the directory of its run
+// and their ids. Each has a file of output.
 func makeRun(t testing.TB, c Config, titles ...string) (dir string, ids []string) {
 	t.Helper()
 	e := newEngine(c)

@@ -17,8 +17,9 @@ import (
 // A Killed is a run of the workspace whose engine was killed.
 type Killed struct {
 	Run
-	Jobs      []jobs.Record // had no end, the newest first
-	Variables []Variables   // that its sessions had, by the receipts of their jobs; sorted by session
+	Jobs      []jobs.Record  // had no end, the newest first
+	Ended     []EndedProcess // processes that the run had left
+	Variables []Variables    // that its sessions had, by the receipts of their jobs; sorted by session
 }
 
 // Variables are the variables of one session.
@@ -34,13 +35,13 @@ type EndedProcess struct {
 	jobs.Process
 }
 
-// settledMost bounds the runs that Settle looks at, the newest first. Each engine settles those before
-// it, so a run that is further back has been settled.
+// settledMost bounds the runs that Settle looks at, the newest first. Each engine settles those
+// before it, so a run that is further back has been settled.
 const settledMost = 32
 
-// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes that
-// they have left, and the receipts of their jobs name them. It returns these runs, each to one engine
-// only, the newest first.
+// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes
+// that they have left, and the receipts of their jobs name them. It returns these runs, each to one
+// engine only, the newest first.
 func (s *Store) Settle() (runs []Killed) {
 	s.mu.Lock()
 	dir, own := s.workspaceDir(), ""
@@ -61,7 +62,7 @@ func (s *Store) Settle() (runs []Killed) {
 				return nil
 			}
 			k, err := s.settle(filepath.Join(dir, name), true)
-			if len(k.Jobs)+len(k.Variables) > 0 {
+			if len(k.Jobs)+len(k.Variables)+len(k.Ended) > 0 {
 				runs = append(runs, k)
 			}
 			return err
@@ -92,8 +93,8 @@ func isSettled(run string) bool {
 	return strings.Contains(string(last), "\n"+lineStart(closed, filepath.Base(run)))
 }
 
-// settle accounts for one run. If it is not for good, it only ends and removes what the engine has left.
-// The caller holds the lock on the directory of the workspace.
+// settle accounts for one run. If it is not for good, it only ends and removes what the engine has
+// left. The caller holds the lock on the directory of the workspace.
 func (s *Store) settle(dir string, forGood bool) (Killed, error) {
 	r, err := openRun(dir)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Store) settle(dir string, forGood bool) (Killed, error) {
 	if s.config.Kill != nil {
 		ended, err = s.config.Kill(r.Mark)
 	}
-	k := Killed{Run: r.Run}
+	k := Killed{Run: r.Run, Ended: ended}
 	var amended []jobs.Saved
 	var python []jobs.Record // the newest first
 	for r.advance() {
@@ -135,8 +136,8 @@ func (s *Store) settle(dir string, forGood bool) (Killed, error) {
 	return k, errors.Join(err, r.amend(amended, forGood), r.removePrograms())
 }
 
-// amend appends the amendments of a run whose engine was killed and, for good, the line that says that
-// it is settled.
+// amend appends the amendments of a run whose engine was killed and, for good, the line that says
+// that it is settled.
 func (r *reader) amend(amended []jobs.Saved, forGood bool) error {
 	if !forGood && len(amended) == 0 {
 		return nil
@@ -180,7 +181,8 @@ func (r *reader) removePrograms() error {
 	return err
 }
 
-// variables returns the variables that sessions had, by the receipts of their jobs, the newest first.
+// variables returns the variables that sessions had, by the receipts of their jobs, the newest
+// first.
 func variables(python []jobs.Record) (list []Variables) {
 	bySession := make(map[string]*Variables)
 	for _, record := range slices.Backward(python) {

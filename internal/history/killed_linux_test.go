@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeRecords runs jobs and says what a client would have been shown of them: that a job exists, that
-// it runs and has so much output, and that it has ended.
+// writeRecords runs jobs and says what a client would have been shown of them: that a job exists,
+// that it runs and has so much output, and that it has ended.
 func writeRecords(c Config) {
 	e := newEngine(c)
 	for i := 0; ; i++ {
@@ -127,8 +127,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A run whose engine was killed is accounted for once: with the processes that were left, and with the
-// variables that receipts name.
+// A run whose engine was killed is accounted for once: with the processes that were left, and with
+// the variables that receipts name.
 func TestKilledRunIsSettledOnce(t *testing.T) {
 	c := newConfig(t)
 	c.Mark = func() string { return "MARK=1" }

@@ -23,8 +23,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Past returns the jobs of the runs of the workspace that have ended, the newest first. Those that are
-// too many or too old are left out.
+// Past returns the jobs of the runs of the workspace that have ended, the newest first. Those that
+// are too many or too old are left out.
 func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
 	return func(yield func(jobs.Past) bool) {
 		for e := range s.entries() {
@@ -63,8 +63,8 @@ type pastRun struct {
 	changed time.Time // when its journal was changed last: no job of it is newer
 }
 
-// pastRuns returns the runs of the workspace that this engine does not own, the ones that were changed
-// last first.
+// pastRuns returns the runs of the workspace that this engine does not own, the ones that were
+// changed last first.
 func (s *Store) pastRuns() (runs []pastRun) {
 	s.mu.Lock()
 	dir, own := s.workspaceDir(), ""
@@ -97,12 +97,12 @@ func runNames(dir string) (names []string) {
 	return names
 }
 
-// coarse is how much earlier than the change the time of a changed file can be: some file systems store
-// times in units of 2 s.
+// coarse is how much earlier than the change the time of a changed file can be: some file systems
+// store times in units of 2 s.
 const coarse = 2 * time.Second
 
-// A merge returns the jobs of several runs, the newest first. It opens a run only when a job of it can
-// be next: usually the newest jobs are those of the last run.
+// A merge returns the jobs of several runs, the newest first. It opens a run only when a job of it
+// can be next: usually the newest jobs are those of the last run.
 type merge struct {
 	store *Store
 	runs  []pastRun // not opened yet
@@ -198,8 +198,8 @@ func (e entry) started() time.Time {
 	return ulid.Time(id.Time())
 }
 
-// openRun opens a run for reading. The error is errLives if a process holds the lock of its journal,
-// and else a sentence.
+// openRun opens a run for reading. The error is errLives if a process holds the lock of its
+// journal, and else a sentence.
 func openRun(dir string) (*reader, error) {
 	r := &reader{dir: dir, open: make(map[string]*entry)}
 	text, err := readSmall(filepath.Join(dir, runName))
@@ -353,8 +353,8 @@ func (e entry) past() (jobs.Past, error) {
 	return jobs.Past{Saved: saved, Log: output.OpenPast(dir, saved.Record.Output, saved.Short)}, nil
 }
 
-// saved returns the last state of the job. If its end was not recorded, its server has ended it. The
-// error is errVersion, or means that no line about the job is complete.
+// saved returns the last state of the job. If its end was not recorded, its server has ended it.
+// The error is errVersion, or means that no line about the job is complete.
 func (e entry) saved() (saved jobs.Saved, err error) {
 	ended, endErr := decode(e.end)
 	amended, amendErr := decode(e.amend)

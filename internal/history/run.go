@@ -55,9 +55,9 @@ const (
 	removed     = ".old-" // begins the name of a run that is being removed
 )
 
-// workspaceDir returns the directory of the runs of the workspace. Its name has a hash instead of the
-// path, which can be longer than a name. Links are resolved, so that one workspace has one directory.
-// The caller holds s.mu.
+// workspaceDir returns the directory of the runs of the workspace. Its name has a hash instead of
+// the path, which can be longer than a name. Links are resolved, so that one workspace has one
+// directory. The caller holds s.mu.
 func (s *Store) workspaceDir() string {
 	if s.dir == "" {
 		path := s.config.Workspace
@@ -196,8 +196,8 @@ func (r *run) forget(id string) error {
 }
 
 // rewrite replaces a journal by one that has only its lines about some jobs. It returns the new
-// journal and its size. The journal of an engine that lives is locked before it has its name, and that
-// of a past run is not.
+// journal and its size. The journal of an engine that lives is locked before it has its name, and
+// that of a past run is not.
 func rewrite(old *os.File, dir string, lives bool, keep func(id string) bool) (_ *os.File, size int64, err error) {
 	path := filepath.Join(dir, journalName)
 	os.Remove(path + ".new") // a crash can have left it

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Scratch is a directory for files that end with the engine. It is made on first use, and locked, so
-// that the next engine removes it if this one was killed.
+// A Scratch is a directory for files that end with the engine. It is made on first use, and locked,
+// so that the next engine removes it if this one was killed.
 type Scratch struct {
 	State  string           // an absolute path; the directory is made in it
 	OnMade func(dir string) // is called when the directory was made; nil: nothing is called
@@ -65,8 +65,8 @@ func (s *Scratch) Close() error {
 	return err
 }
 
-// sweepScratch removes the directories of engines that were killed. One that is being made can have no
-// lock yet: it is spared while it is empty.
+// sweepScratch removes the directories of engines that were killed. One that is being made can have
+// no lock yet: it is spared while it is empty.
 func sweepScratch(all string) {
 	for _, name := range runNames(all) {
 		file, err := os.Open(filepath.Join(all, name))

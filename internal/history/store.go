@@ -25,7 +25,8 @@ type Config struct {
 	Version   string // the program's version
 	Started   time.Time
 	Mark      func() string // NAME=value in the environments of all processes of the run; nil: unknown
-	// Kill ends the processes that carry the mark of a run whose engine was killed. Nil: they are left.
+	// Kill ends the processes that carry the mark of a run whose engine was killed. Nil: they are
+	// left.
 	Kill func(mark string) ([]EndedProcess, error)
 
 	Keep     int           // the most past jobs of a workspace; 0: 1,000
@@ -114,8 +115,8 @@ func (s *Store) Begin(record jobs.Record) error {
 	return s.news()
 }
 
-// news returns why the last line was not written, unless a caller was given the same error before: while
-// records pause, a log of the errors needs one line. The caller holds s.mu.
+// news returns why the last line was not written, unless a caller was given the same error before:
+// while records pause, a log of the errors needs one line. The caller holds s.mu.
 func (s *Store) news() error {
 	before := s.reported
 	s.reported = s.failure
@@ -159,8 +160,8 @@ func (s *Store) after(event string, saved jobs.Saved) error {
 	return s.news()
 }
 
-// write appends a line, after those that could not be written before, and reports whether it did. The
-// caller holds s.mu.
+// write appends a line, after those that could not be written before, and reports whether it did.
+// The caller holds s.mu.
 func (s *Store) write(id string, b []byte) bool {
 	s.failure = s.run.flushPending()
 	if s.failure == nil {

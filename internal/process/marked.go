@@ -23,8 +23,8 @@ type Marked struct {
 const markedPause = 5 * time.Millisecond
 
 // KillMarked kills the processes that carry the mark of an Owner whose program was killed together
-// with its guard, and returns them. [Owner.Mark] returned the mark. It returns after two scans in a row
-// have found none, as the guard does, or with an error after the limit.
+// with its guard, and returns them. [Owner.Mark] returned the mark. It returns after two scans in a
+// row have found none, as the guard does, or with an error after the limit.
 func KillMarked(mark string, limit time.Duration) (killed []Marked, err error) {
 	name, value, ok := strings.Cut(mark, "=")
 	if !ok || name != ownerMark || value == "" {
