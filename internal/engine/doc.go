@@ -20,6 +20,10 @@
 // The engine owns all jobs, sessions and processes, and [Engine.Close] ends them. The engine starts
 // a goroutine only while it closes.
 //
+// The engine records its jobs in the state directory, see package history, and [Engine.Jobs] shows
+// those of earlier engines in the workspace, too. The first call of [Engine.TakeKilled] accounts for
+// engines that were killed.
+//
 // The package knows no flag, no variable of the server's own environment and no protocol. [Config]
 // holds the limits and directories that a person has chosen for the server. A Client holds the
 // settings that differ between connections. Package report and the front end write the texts that a
@@ -27,6 +31,7 @@
 //
 // Begin with the example and engine.go; scope.go is about what clients bring, sessions.go about
 // Python, create.go about new sessions, expiry.go about the end of idle ones, environment.go about
-// what jobs find around them, status.go about server_status, tenants.go and ready.go about servers
+// what jobs find around them, status.go about server_status, killed.go
+// about engines that were killed, tenants.go and ready.go about servers
 // with several tenants.
 package engine
