@@ -31,7 +31,6 @@
 //
 // Begin with the example and engine.go; scope.go is about what clients bring, sessions.go about
 // Python, create.go about new sessions, expiry.go about the end of idle ones, environment.go about
-// what jobs find around them, status.go about server_status, killed.go
-// about engines that were killed, tenants.go and ready.go about servers
-// with several tenants.
+// what jobs find around them, status.go about server_status, killed.go about engines that were
+// killed, tenants.go and ready.go about servers with several tenants.
 package engine
