@@ -124,7 +124,7 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
 		if k.state.end != "" {
 			break
 		}
-		if k.state.client != nil && k.state.door != errNotYet {
+		if (k.state.client != nil || k.Lone != "") && k.state.door != errNotYet {
 			changed = nil // nothing to decide: jobs change often
 		}
 		select {
