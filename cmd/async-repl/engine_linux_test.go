@@ -864,3 +864,20 @@ func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
 		t.Errorf("after a goodbye: %q", said)
 	}
 }
+
+// A call that can't be cut short does not keep the next client out.
+func TestCallsOfALostClientKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	slow := filepath.Join(a.dir, "python")
+	a.write("python", "#!/bin/sh\necho begun > "+a.dir+"/begun\nsleep 1000\n") // an interpreter that does not answer
+	must.Do(t, os.Chmod(slow, 0o700))
+	a.run("x = 1")
+	must.Get(a.Start("create_session", map[string]any{"name": "slow", "python": slow}))(t)
+	polltest.Until(t, "the interpreter", func() bool { _, err := os.Stat(filepath.Join(a.dir, "begun")); return err == nil })
+	a.lose()
+	began := time.Now()
+	b := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	b.run("print(x)")
+	t.Logf("it took %v", time.Since(began))
+}

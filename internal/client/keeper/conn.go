@@ -117,6 +117,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		k.in(func(s *state) { k.depart(s, own, goodbye) })
 	}
 	in.leaves = func() { leave(true) }
+	in.gone = func() { leave(false) }
 	if k.Unsaid != nil && number == 1 {
 		notices.Earlier(k.Unsaid.take())
 	}
@@ -241,6 +242,7 @@ type stream struct {
 	*sockets.Conn
 	lost   func() // makes calls be answered at once; the answers are dropped if the connection has ended
 	leaves func() // notes a goodbye at once
+	gone   func() // notes a loss at once: calls that can't be cut short must not keep the next client out
 
 	within  bool        // the next byte is within a line
 	rest    []byte      // read and not returned yet
@@ -250,7 +252,7 @@ type stream struct {
 }
 
 func newStream(c *sockets.Conn) *stream {
-	s := &stream{Conn: c, closed: make(chan struct{}), leaves: func() {}}
+	s := &stream{Conn: c, closed: make(chan struct{}), leaves: func() {}, gone: func() {}}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
 		if s.goodbye.Load() {
@@ -285,6 +287,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		if len(line) == 0 {
 			s.lost()
+			s.gone()
 			return 0, err
 		}
 		s.within, s.rest = err != nil, line

@@ -101,8 +101,8 @@ func New(c Config) *Keeper {
 	return k
 }
 
-// restPause is the time between two checks whether an engine without a client has something to lose. Jobs
-// announce their ends; processes that they left behind don't.
+// restPause is the least time between two checks whether an engine without a client has something to lose.
+// Jobs announce their ends; processes that they left behind don't.
 const restPause = time.Second
 
 // Run serves first, unless it is nil, and everything that connects later. It returns when the engine must
@@ -171,7 +171,7 @@ func (k *Keeper) rest(check *time.Timer) {
 	unread := !k.Recorded && k.ended() > s.unread
 	switch {
 	case left > 0 && (kept > 0 || unread || !k.Engine.Rests()):
-		check.Reset(min(left, restPause))
+		check.Reset(min(left, max(restPause, time.Since(s.left)/10)))
 	case left <= 0 && (kept > 0 || s.trimmed && unread && time.Since(s.left) < unreadTime):
 		if !s.trimmed {
 			s.trimmed = true
