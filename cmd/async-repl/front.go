@@ -161,9 +161,12 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 
 // start starts an engine. It is born with its end of a socket pair and leads a session of its own.
 func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
-		return front.Engine{}, err
+		return front.Engine{}, fmt.Errorf("making a socket pair: %w", err)
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "the engine"), os.NewFile(uintptr(fds[1]), "the front")
 	defer ours.Close()

@@ -249,7 +249,7 @@ func pipes(t testing.TB) (client, front io.ReadWriteCloser) {
 
 // sockPair returns the ends of a socket pair, as a front has with the engine that it starts.
 func sockPair(t testing.TB) (front, engine Conn) {
-	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
 	var ends [2]*net.UnixConn
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), "socket")

@@ -17,6 +17,7 @@
 //   - Memory is bounded. A client that does not read its answers blocks its own calls, and is
 //     refused further ones. Its input is read all the same, or its end would not be seen.
 //   - Calls of tools can be handed over one at a time, see [Transport.Ordered].
+//   - Messages can be diverted before the SDK gets them, see [Transport.Divert].
 //
 // Everything that changes while a connection is served is one struct, inFlight, and only
 // conn.update changes it. A connection has two goroutines, one that reads lines and one that writes
