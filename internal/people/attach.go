@@ -93,7 +93,7 @@ type attachment struct {
 func (a *attachment) screen(ctx context.Context) (rows string, about resource.Screen, err error) {
 	contents, err := a.job.at.read(ctx, 0, report.OutputURI(a.job.ID)+"?view="+report.ScreenView)
 	if err != nil {
-		return "", about, err
+		return "", about, plain(err)
 	}
 	if len(contents) != 1 || contents[0].Text == nil {
 		return "", about, errors.New("the answer is no screen")
@@ -125,7 +125,7 @@ func (a *attachment) takeTerminal() (restore func(), err error) {
 		}
 		done = true
 		io.WriteString(a.config.Out, a.out.undo()) // an error: the terminal is gone
-		before()
+		before()                                   // an error: the same
 		fmt.Fprintln(undo, restored)
 		undo.Close()
 		wait()

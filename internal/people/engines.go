@@ -152,11 +152,8 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 		switch {
 		case errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such "):
 			return
-		case refusal != nil:
-			err = errors.New(strings.TrimSuffix(refusal.Text, "."))
-		}
-		if err != nil {
-			others = append(others, err)
+		case err != nil:
+			others = append(others, plain(err))
 			return
 		}
 		if !slices.ContainsFunc(found, func(j job) bool { return j.ID == doc.ID }) { // two engines can have one record
@@ -214,10 +211,15 @@ func (l *lostError) Error() string {
 // call calls a tool, which can wait for so long.
 func (e *host) call(ctx context.Context, wait time.Duration, tool string, args map[string]any) (client.Reply, error) {
 	r, err := answer(ctx, e, wait, func(ctx context.Context) (client.Reply, error) { return e.mcp.Call(ctx, tool, args) })
+	return r, plain(err)
+}
+
+// plain returns a refusal in the words of the server alone.
+func plain(err error) error {
 	if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) {
-		err = errors.New(strings.TrimSuffix(refusal.Text, "."))
+		return errors.New(strings.TrimSuffix(refusal.Text, "."))
 	}
-	return r, err
+	return err
 }
 
 // read reads a resource, which can wait for so long.

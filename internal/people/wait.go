@@ -27,7 +27,7 @@ const (
 )
 
 func (c *Config) wait() *cobra.Command {
-	var any bool
+	var first bool
 	var limit string
 	cmd := &cobra.Command{Annotations: named("wait"), ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
 		ctx := cmd.Context()
@@ -50,9 +50,9 @@ func (c *Config) wait() *cobra.Command {
 			ctx, cancel = context.WithTimeoutCause(ctx, d, errTimeout)
 			defer cancel()
 		}
-		return c.waitFor(ctx, list, any)
+		return c.waitFor(ctx, list, first)
 	}}
-	cmd.Flags().BoolVar(&any, "any", false, "wait until one of several has ended, and not all")
+	cmd.Flags().BoolVar(&first, "any", false, "wait until one of several has ended, and not all")
 	cmd.Flags().StringVar(&limit, "timeout", "", "the longest time to wait: a number of seconds, or a time like 90s or 2h")
 	return cmd
 }
@@ -77,9 +77,9 @@ var (
 	errNews    = errors.New("one of the jobs has ended or asks")
 )
 
-// outcomes waits until the jobs have ended, or one if any is set, or one asks for input. It returns each job that has,
+// outcomes waits until the jobs have ended, or one if first is set, or one asks for input. It returns each job that has,
 // and nil for the others. The error says why the wait was over before.
-func (c *Config) outcomes(ctx context.Context, list []job, any bool) ([]*report.Document, error) {
+func (c *Config) outcomes(ctx context.Context, list []job, first bool) ([]*report.Document, error) {
 	waits, waiting := errgroup.WithContext(ctx)
 	ends := make([]*report.Document, len(list))
 	for i, j := range list {
@@ -88,7 +88,7 @@ func (c *Config) outcomes(ctx context.Context, list []job, any bool) ([]*report.
 			if err != nil {
 				return err
 			}
-			if ends[i] = end; any || !jobs.Status(end.Status).Final() {
+			if ends[i] = end; first || !jobs.Status(end.Status).Final() {
 				return errNews
 			}
 			return nil
@@ -102,8 +102,8 @@ func (c *Config) outcomes(ctx context.Context, list []job, any bool) ([]*report.
 }
 
 // waitFor waits for the jobs, prints what has become of them and returns the exit status.
-func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
-	ends, err := c.outcomes(ctx, list, any)
+func (c *Config) waitFor(ctx context.Context, list []job, first bool) error {
+	ends, err := c.outcomes(ctx, list, first)
 	code, ended := exit(0), 0
 	for _, end := range ends {
 		if end == nil {
@@ -114,9 +114,9 @@ func (c *Config) waitFor(ctx context.Context, list []job, any bool) error {
 		case !jobs.Status(end.Status).Final():
 			code = asksInput
 		case code == asksInput:
-		case len(list) == 1 || any && ended == 0:
+		case len(list) == 1 || first && ended == 0:
 			code = exit(status)
-		case status != 0 && !any:
+		case status != 0 && !first:
 			code = failed
 		}
 		ended++
