@@ -57,7 +57,7 @@ func connectOwn(ctx context.Context, flags []string) (io.ReadWriteCloser, error)
 	if !ok {
 		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(why.String(), "async-repl: ")))
 	}
-	set.Log = slog.New(slog.DiscardHandler)
+	set.Log, set.OnlyReads = slog.New(slog.DiscardHandler), true
 	eng, err := engine.New(set.Config)
 	if err != nil {
 		return nil, err

@@ -129,7 +129,10 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	a.ExpandHome(c.scope.Home)
 	current := &call{conn: c, args: a, ticket: ticket, progress: delivery.NewProgress(req, c.Progress), notices: c.Notices.Call()}
 	ticket.OnCancel(current.notices.Cancel)
-	killed := c.Backend.TakeKilled()                   // before the call, so that its reply shows what that has ended
+	var killed []string
+	if c.By != jobs.Person { // the agent has to read it
+		killed = c.Backend.TakeKilled() // before the call, so that its reply shows what that has ended
+	}
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
 	reply, err := t.call(current, ctx)
