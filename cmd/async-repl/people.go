@@ -32,7 +32,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		defer release()
 		c := people.Config{
 			Version: ownVersion(), Places: sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()),
-			Past: ownServer(), Own: ownServer(),
+			Past: ownServer(), Own: ownServer("-history=0"),
 			In: std.in, Out: std.out, Err: std.err,
 		}
 		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
