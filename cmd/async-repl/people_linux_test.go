@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/test/polltest"
+)
+
+// A person sees when an engine without a client ends, answers its job, and takes nothing from the next client: neither
+// the engine nor the news.
+func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t)
+	id := a.do("execute_command_async", "command", "printf 'Name? '; read x; echo ${#x}; exit 5", "wait_seconds", 60).Header("Job ID")
+	hangs := a.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")
+	a.name()
+	a.lose()
+	polltest.Until(t, "the engine waits for a client", func() bool {
+		out, _ := a.person("ps")
+		return strings.Contains(out, ", no client; ends in 1m")
+	})
+	if out, code := a.person("send", id, "Ada"); out != "delivered\n" || code != 0 {
+		t.Errorf("send: %q, exit %d", out, code)
+	}
+	if out, code := a.person("wait", id); out != id+" failed (exit 5)\n" || code != 5 {
+		t.Errorf("wait: %q, exit %d", out, code)
+	}
+	if out, code := a.person("logs", "--view", "raw", id); out != "Name? Ada\r\n3\r\n" || code != 0 {
+		t.Errorf("logs: %q, exit %d", out, code)
+	}
+	next := a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	if got := next.do("check_job_status", "job_id", hangs); !strings.Contains(got.Header("Resumed"), hangs) || !strings.Contains(got.Header("Also"), "job "+id+" failed (exit 5)") {
+		t.Errorf("the next client is told:\n%s", got)
+	}
+	if got := next.do("check_job_status", "job_id", id).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
+		t.Errorf("of the answer it is told %q", got)
+	}
+}
