@@ -238,13 +238,14 @@ func TestQueriesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A key is shown by the job's terminal within a few milliseconds.
+// A key is shown when the job's terminal echoes it, and not when a poll finds it. The fastest of some counts, because a
+// machine can be busy.
 func TestKeysAreShownAtOnce(t *testing.T) {
 	w := newWorld(t)
 	r := w.remote()
 	seat := w.attach(r, r.shell(), 24, 80)
 	seat.shows("$")
-	var all []time.Duration
+	fastest := time.Hour
 	for i := range 20 {
 		begin := time.Now()
 		seat.types("x")
@@ -253,7 +254,9 @@ func TestKeysAreShownAtOnce(t *testing.T) {
 				t.Fatalf("key %d is not shown: %q", i, seat.text())
 			}
 		}
-		all = append(all, time.Since(begin))
+		fastest = min(fastest, time.Since(begin))
 	}
-	t.Logf("%v", all)
+	if fastest > 40*time.Millisecond {
+		t.Errorf("the fastest key was shown after %v", fastest)
+	}
 }
