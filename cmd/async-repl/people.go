@@ -21,8 +21,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// restoreCommand is the subcommand of the process that restores a terminal. Only attach uses it, so help does not
-// name it.
+// restoreCommand is the subcommand of the process that restores a terminal. Only attach uses it, so
+// help does not name it.
 const restoreCommand = "restore"
 
 // person returns what runs a command for people.
@@ -45,8 +45,8 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 	}
 }
 
-// ownServer returns what connects to a server in this process. It is configured by flags and the environment, as one
-// is that a client starts here, and starts nothing before its first job.
+// ownServer returns what connects to a server in this process. It is configured by flags and the
+// environment, as one is that a client starts here, and starts nothing before its first job.
 func ownServer(flags ...string) func(context.Context) (io.ReadWriteCloser, error) {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) { return connectOwn(ctx, flags) }
 }

@@ -8,8 +8,8 @@ import (
 	"asyncrepl/internal/test/polltest"
 )
 
-// A person sees when an engine without a client ends, answers its job, and takes nothing from the next client: neither
-// the engine nor the news.
+// A person sees when an engine without a client ends, answers its job, and takes nothing from the
+// next client: neither the engine nor the news.
 func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	t.Parallel()
 	a := startEngine(t)

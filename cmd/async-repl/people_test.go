@@ -94,8 +94,8 @@ func TestUnknownCommandsAreNamed(t *testing.T) {
 	}
 }
 
-// The setting of the hook can be parsed, is for our tools, and names a command that there is. The hook is killed at its
-// timeout, so that is long.
+// The setting of the hook can be parsed, is for our tools, and names a command that there is. The
+// hook is killed at its timeout, so that is long.
 func TestHookSetting(t *testing.T) {
 	for _, page := range []string{"README.md", "docs/commands.md"} {
 		text := readmetest.Text(t, page)

@@ -26,13 +26,14 @@ import (
 	"asyncrepl/jobs"
 )
 
-// An attachment joins a person's terminal with that of a job. The person's terminal passes on every key, and the
-// engine types it; what the job's terminal prints is printed here. The engine answers what programs ask their
-// terminal, so the questions don't reach the person's, which would answer them a second time.
+// An attachment joins a person's terminal with that of a job. The person's terminal passes on every
+// key, and the engine types it; what the job's terminal prints is printed here. The engine answers
+// what programs ask their terminal, so the questions don't reach the person's, which would answer
+// them a second time.
 //
-// Three things are returned to what they were, however the attachment ends: the mode of the person's terminal, the
-// modes that the job's programs have set in it, and the size of the job's terminal. A process of its own restores the
-// terminal if the command is killed.
+// Three things are returned to what they were, however the attachment ends: the mode of the
+// person's terminal, the modes that the job's programs have set in it, and the size of the job's
+// terminal. A process of its own restores the terminal if the command is killed.
 
 // detachKey is Ctrl-].
 const detachKey = 0x1d
@@ -105,7 +106,8 @@ func (a *attachment) screen(ctx context.Context) (rows string, about resource.Sc
 	return *contents[0].Text, about, err
 }
 
-// takeTerminal makes the terminal raw. restore returns it to its mode of before, and more than once does nothing more.
+// takeTerminal makes the terminal raw. restore returns it to its mode of before, and more than once
+// does nothing more.
 func (a *attachment) takeTerminal() (restore func(), err error) {
 	wait, undo, err := a.config.startRestorer(a.in)
 	if err != nil {
@@ -132,8 +134,8 @@ func (a *attachment) takeTerminal() (restore func(), err error) {
 	}, nil
 }
 
-// run joins the terminals until the job has ended, the person detaches or ctx is done. The error is the exit status of
-// the job if that has ended.
+// run joins the terminals until the job has ended, the person detaches or ctx is done. The error is
+// the exit status of the job if that has ended.
 func (a *attachment) run(ctx context.Context, rows string, about resource.Screen) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -213,8 +215,8 @@ func (a *attachment) write(b []byte) error {
 	return err
 }
 
-// print prints what the job's terminal does, from a cursor on. It returns the exit status of the job when that has
-// ended.
+// print prints what the job's terminal does, from a cursor on. It returns the exit status of the
+// job when that has ended.
 func (a *attachment) print(ctx context.Context, cursor int64) error {
 	for {
 		parts, rng, err := a.job.at.output(ctx, followWait*time.Second, fmt.Sprintf("%s&wait=%d", a.raw(cursor), followWait))
@@ -298,9 +300,10 @@ func (a *attachment) resize(ctx context.Context, rows, cols int) error {
 	return a.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
 }
 
-// A process of its own waits for the end of the command, and restores the terminal if the command could not. It leads
-// a session of its own, so that no signal from the terminal ends it. Its standard input is the terminal, its
-// descriptor 3 the pipe, from which it reads what undoes the modes, one a line, and at last the line restored.
+// A process of its own waits for the end of the command, and restores the terminal if the command
+// could not. It leads a session of its own, so that no signal from the terminal ends it. Its
+// standard input is the terminal, its descriptor 3 the pipe, from which it reads what undoes the
+// modes, one a line, and at last the line restored.
 
 // restored is the last line of a command that has restored the terminal itself.
 const restored = "restored"

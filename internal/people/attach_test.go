@@ -22,7 +22,8 @@ import (
 	"asyncrepl/internal/test/pythontest"
 )
 
-// The tests here that start processes run alone: the engines of other tests would take them for orphans of their jobs.
+// The tests here that start processes run alone: the engines of other tests would take them for
+// orphans of their jobs.
 
 // A seat is a person's terminal with an attach that runs there.
 type seat struct {
@@ -111,8 +112,8 @@ func (s *seat) ends(code int) {
 	}
 }
 
-// A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the window is that of the
-// job's terminal, and afterwards it is what it was.
+// A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the
+// window is that of the job's terminal, and afterwards it is what it was.
 func TestAttach(t *testing.T) {
 	w := newWorld(t)
 	r := w.remote()
@@ -153,8 +154,8 @@ func TestAttachEndsWithItsJob(t *testing.T) {
 	seat.shows("Detached: job " + id + " failed (exit 7)")
 }
 
-// However attach ends, the terminal is what it was: its mode, and the modes that the job's programs have set. The job
-// continues.
+// However attach ends, the terminal is what it was: its mode, and the modes that the job's programs
+// have set. The job continues.
 func TestTerminalIsRestored(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
@@ -238,8 +239,8 @@ func TestQueriesAreLeftOut(t *testing.T) {
 	}
 }
 
-// A key is shown when the job's terminal echoes it, and not when a poll finds it. The fastest of some counts, because a
-// machine can be busy.
+// A key is shown when the job's terminal echoes it, and not when a poll finds it. The fastest of
+// some counts, because a machine can be busy.
 func TestKeysAreShownAtOnce(t *testing.T) {
 	w := newWorld(t)
 	r := w.remote()

@@ -29,8 +29,8 @@ func (c *Config) completion() *cobra.Command {
 	}
 }
 
-// completeJobs returns what completes the ids of the jobs that a command can be about, each with what it runs. A
-// command for one job has no second id.
+// completeJobs returns what completes the ids of the jobs that a command can be about, each with
+// what it runs. A command for one job has no second id.
 func (c *Config) completeJobs(all, several bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {

@@ -23,8 +23,9 @@ import (
 	"asyncrepl/internal/text/pattern"
 )
 
-// The doctor tries what it can try: a server of its own runs a job whose output is too long for memory, and says what
-// works; a command says hello to an engine. The rest is about what happens at a logout, which can only be read.
+// The doctor tries what it can try: a server of its own runs a job whose output is too long for
+// memory, and says what works; a command says hello to an engine. The rest is about what happens at
+// a logout, which can only be read.
 
 // A finding is what a check has found.
 type finding struct {
@@ -59,8 +60,8 @@ func (c *Config) doctor() *cobra.Command {
 // tryTime bounds the doctor's job.
 const tryTime = 30 * time.Second
 
-// tryLine is the command line of the doctor's job. Its output does not fit into memory, so it goes to the state
-// directory.
+// tryLine is the command line of the doctor's job. Its output does not fit into memory, so it goes
+// to the state directory.
 const tryLine = "head -c 1000000 /dev/zero | tr '\\0' x"
 
 // checkServer starts a server that records nothing, runs a job with it and asks it what works.
@@ -109,8 +110,8 @@ func (c *Config) checkServer(ctx context.Context) (all []finding) {
 	return append(all, disk)
 }
 
-// checkSockets says hello to an engine that this process plays. It returns the directory of the sockets, or the empty
-// string if there is none.
+// checkSockets says hello to an engine that this process plays. It returns the directory of the
+// sockets, or the empty string if there is none.
 func (c *Config) checkSockets(ctx context.Context) (place string, all []finding) {
 	d, err := sockets.OpenFirst(c.Places)
 	if err != nil {
@@ -154,8 +155,8 @@ func (c *Config) checkEngines(ctx context.Context) (all []finding) {
 }
 
 // atLogout says what a logout of the user ends, as systemd-logind does
-// (https://www.freedesktop.org/software/systemd/man/latest/logind.conf.html). The file system begins at root, and
-// place is the directory of the sockets; empty: there is none.
+// (https://www.freedesktop.org/software/systemd/man/latest/logind.conf.html). The file system
+// begins at root, and place is the directory of the sockets; empty: there is none.
 func atLogout(root string, uid int, place string) (all []finding) {
 	name := strconv.Itoa(uid)
 	if u, err := user.LookupId(name); err == nil {
@@ -196,8 +197,9 @@ var ownGroup = pattern.Lazy(`(?m)^0::(.*)$`)
 // kills matches the setting of logind.
 var kills = pattern.Lazy(`(?m)^\s*KillUserProcesses\s*=\s*(\S+)`)
 
-// killsAtLogout returns yes or no as logind's setting KillUserProcesses says, and the file that says so; both are
-// empty if none does. Of the main file the first found counts, and then the drop-ins by their names.
+// killsAtLogout returns yes or no as logind's setting KillUserProcesses says, and the file that
+// says so; both are empty if none does. Of the main file the first found counts, and then the
+// drop-ins by their names.
 func killsAtLogout(root string) (kill, file string) {
 	read := func(path string) bool {
 		b, err := os.ReadFile(filepath.Join(root, path))

@@ -47,7 +47,8 @@ func TestDoctor(t *testing.T) {
 	must.Do(t, os.Chmod(w.place, 0o700))
 }
 
-// What a logout ends depends on the control group, the directory of the sockets and the settings of systemd.
+// What a logout ends depends on the control group, the directory of the sockets and the settings of
+// systemd.
 func TestDoctorSaysWhatALogoutEnds(t *testing.T) {
 	t.Parallel()
 	const uid, manager, session = 4_000_000_000, "0::/user.slice/user-4000000000.slice/user@4000000000.service/app.slice/x.scope\n", "0::/user.slice/user-4000000000.slice/session-3.scope\n"

@@ -22,7 +22,8 @@ import (
 	"asyncrepl/internal/reply/resource"
 )
 
-// A host is a server that a command is connected to: that of an engine, or the one over the records.
+// A host is a server that a command is connected to: that of an engine, or the one over the
+// records.
 type host struct {
 	sockets.Welcome // zero: the records
 	mcp             *client.Client
@@ -45,7 +46,8 @@ type fleet struct {
 	records *host   // nil: not connected to, or there are none
 }
 
-// reach connects to all engines at once. It takes no longer than the slowest of them may, HelloTime.
+// reach connects to all engines at once. It takes no longer than the slowest of them may,
+// HelloTime.
 func (c *Config) reach(ctx context.Context) *fleet {
 	f := &fleet{config: c}
 	ctx, cancel := context.WithTimeout(ctx, sockets.HelloTime)
@@ -184,7 +186,8 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 	return job{}, fmt.Errorf("there is no job %s: async-repl ps --all lists them", id)
 }
 
-// answer returns the result of ask, which gets a context that allows wait and the time of an answer.
+// answer returns the result of ask, which gets a context that allows wait and the time of an
+// answer.
 func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, wait+sockets.HelloTime)
 	defer cancel()

@@ -10,8 +10,9 @@ import (
 	"asyncrepl/internal/text/escape"
 )
 
-// A filter passes on the output of a job's terminal to a person's, without what asks the terminal something, and
-// follows the modes that it sets. A piece can be cut anywhere: the begin of a sequence is held until the rest is there.
+// A filter passes on the output of a job's terminal to a person's, without what asks the terminal
+// something, and follows the modes that it sets. A piece can be cut anywhere: the begin of a
+// sequence is held until the rest is there.
 type filter struct {
 	held  []byte
 	modes escape.Modes
@@ -41,8 +42,8 @@ func (f *filter) pass(b []byte) (out []byte) {
 	}
 }
 
-// asks reports whether a terminal answers a sequence. Sequences that change the window (CSI t) can do so, too
-// (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html).
+// asks reports whether a terminal answers a sequence. Sequences that change the window (CSI t) can
+// do so, too (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html).
 func asks(b []byte, q escape.Sequence) bool {
 	switch {
 	case q.Control:
@@ -72,8 +73,8 @@ func asks(b []byte, q escape.Sequence) bool {
 	return b[1] == 'Z' // DECID
 }
 
-// personal are the modes that programs set, and that would disturb whoever types at the terminal afterwards, with
-// their setting in a new terminal.
+// personal are the modes that programs set, and that would disturb whoever types at the terminal
+// afterwards, with their setting in a new terminal.
 var personal = []struct {
 	number int
 	fresh  escape.Setting

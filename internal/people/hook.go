@@ -21,10 +21,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A client runs a hook beside its model, after each call of a tool. Claude Code 2.1.330 shows the model a line on
-// standard error of a hook that exits with status 2, and wakes the model for it if the hook's setting has
-// asyncRewake. Any other status is silent, and so is bad input here: a client that changes its format must not
-// have its model disturbed by each call.
+// A client runs a hook beside its model, after each call of a tool. Claude Code 2.1.330 shows the
+// model a line on standard error of a hook that exits with status 2, and wakes the model for it if
+// the hook's setting has asyncRewake. Any other status is silent, and so is bad input here: a
+// client that changes its format must not have its model disturbed by each call.
 
 // toldCode is the exit status with which a client reads the line on standard error.
 const toldCode = 2
@@ -88,8 +88,8 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// tell waits until one of the jobs has ended or asks, and returns the line that says so. It returns the empty string
-// if an engine has none of them, or if other hooks follow them.
+// tell waits until one of the jobs has ended or asks, and returns the line that says so. It returns
+// the empty string if an engine has none of them, or if other hooks follow them.
 func (c *Config) tell(ctx context.Context, ids []string) string {
 	f := c.reach(ctx)
 	defer f.close()
@@ -119,9 +119,9 @@ func (c *Config) tell(ctx context.Context, ids []string) string {
 	return strings.Join(said, "; ")
 }
 
-// lockName is the name of the file by which hooks divide the jobs among themselves. Each job is one byte of it, and
-// who follows the job holds a lock on that: the kernel releases it however the process ends, and nothing is left
-// to clean up.
+// lockName is the name of the file by which hooks divide the jobs among themselves. Each job is one
+// byte of it, and who follows the job holds a lock on that: the kernel releases it however the
+// process ends, and nothing is left to clean up.
 const lockName = "hook.lock"
 
 // lockJob locks a job for this process, until the file is closed.

@@ -43,7 +43,8 @@ func (c *Config) logs() *cobra.Command {
 // followWait is how long one read waits for output, in seconds.
 const followWait = 60
 
-// spinPause is the pause after a read that has found an incomplete character or escape sequence only.
+// spinPause is the pause after a read that has found an incomplete character or escape sequence
+// only.
 const spinPause = 50 * time.Millisecond
 
 // print writes a job's output, what came over stderr to standard error.

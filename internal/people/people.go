@@ -23,7 +23,8 @@ type Config struct {
 	// Own connects to a server in this process that records nothing. The doctor tries it.
 	Own func(context.Context) (io.ReadWriteCloser, error)
 
-	// Restorer is the command line that runs the command restore, with which attach restores a terminal.
+	// Restorer is the command line that runs the command restore, with which attach restores a
+	// terminal.
 	Restorer []string
 
 	In       io.Reader

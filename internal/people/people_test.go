@@ -243,7 +243,8 @@ func TestWaitForSeveral(t *testing.T) {
 	w.run("wait", long.ID(), "01ARZ3NDEKTSV4RRFFQ69G5FAV").expect(t, "", "~there is no job", 125)
 }
 
-// If the engine ends during a wait, the records say what has become of the job, or nothing can be said.
+// If the engine ends during a wait, the records say what has become of the job, or nothing can be
+// said.
 func TestWaitOutlivesItsEngine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -266,8 +267,8 @@ func (s *served) records(context.Context) (io.ReadWriteCloser, error) {
 	return conn, nil
 }
 
-// Sockets that are silent, speak rubbish, are dead or of another version hold a command up for two seconds at
-// most. Others are asked all the same.
+// Sockets that are silent, speak rubbish, are dead or of another version hold a command up for two
+// seconds at most. Others are asked all the same.
 func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -23,7 +23,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// engineArg makes the test binary play an engine. The directory of the sockets, the workspace and an interpreter follow.
+// engineArg makes the test binary play an engine. The directory of the sockets, the workspace and
+// an interpreter follow.
 const engineArg = "people-engine"
 
 // playEngine serves commands until its standard input ends.
@@ -69,8 +70,8 @@ func playEngine(place, workspace, python string) int {
 	return 0
 }
 
-// A remote is an engine in a process of its own. Commands that run as processes need one: an engine of the test's
-// process would take them for orphans of its jobs.
+// A remote is an engine in a process of its own. Commands that run as processes need one: an engine
+// of the test's process would take them for orphans of its jobs.
 type remote struct {
 	*host
 	t   *testing.T

@@ -17,7 +17,8 @@ import (
 	"asyncrepl/jobs/jobstest"
 )
 
-// A person answers, and the next reply to the agent says so once, with the time and not what was typed.
+// A person answers, and the next reply to the agent says so once, with the time and not what was
+// typed.
 func TestSendAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,8 +74,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 	w.run("send", "--secret", j.ID()).expect(t, "", "async-repl: send: standard input has no line of less than 64 KiB: nothing was sent\n", 1)
 }
 
-// At a terminal, a secret is typed without echo; the terminal has its mode of before then, also if the command is
-// interrupted.
+// At a terminal, a secret is typed without echo; the terminal has its mode of before then, also if
+// the command is interrupted.
 func TestTerminalHidesSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

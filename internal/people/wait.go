@@ -77,8 +77,8 @@ var (
 	errNews    = errors.New("one of the jobs has ended or asks")
 )
 
-// outcomes waits until the jobs have ended, or one if first is set, or one asks for input. It returns each job that has,
-// and nil for the others. The error says why the wait was over before.
+// outcomes waits until the jobs have ended, or one if first is set, or one asks for input. It
+// returns each job that has, and nil for the others. The error says why the wait was over before.
 func (c *Config) outcomes(ctx context.Context, list []job, first bool) ([]*report.Document, error) {
 	waits, waiting := errgroup.WithContext(ctx)
 	ends := make([]*report.Document, len(list))
@@ -134,8 +134,8 @@ func (c *Config) waitFor(ctx context.Context, list []job, first bool) error {
 // jobWait is how long one call waits for a job: as long as wait_for_jobs can.
 const jobWait = time.Hour
 
-// follow returns the job when it has ended or asks for input. If its engine ends meanwhile, the records say what
-// has become of the job.
+// follow returns the job when it has ended or asks for input. If its engine ends meanwhile, the
+// records say what has become of the job.
 func (c *Config) follow(ctx context.Context, j job) (*report.Document, error) {
 	for {
 		reply, err := j.at.call(ctx, jobWait, "wait_for_jobs", map[string]any{"job_ids": []string{j.ID}, "wait_seconds": jobWait.Seconds()})

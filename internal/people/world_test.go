@@ -29,7 +29,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// commandArg makes the test binary play a command. The directory of the sockets and the arguments follow.
+// commandArg makes the test binary play a command. The directory of the sockets and the arguments
+// follow.
 const commandArg = "people-command"
 
 func TestMain(m *testing.M) {
@@ -84,8 +85,8 @@ type served struct {
 	stop    func()         // stops listening and closes all connections, as the end of its process does
 }
 
-// serve makes an engine that listens. Only the protocol of the socket is that of the test: the engine, its tools
-// and sockets are those of the program.
+// serve makes an engine that listens. Only the protocol of the socket is that of the test: the
+// engine, its tools and sockets are those of the program.
 func (w *world) serve() *served {
 	t := w.t
 	t.Helper()
