@@ -64,16 +64,18 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	}
 	level := new(slog.LevelVar)
 	level.Set(set.logLevel)
-	trail := keeper.NewTrail(keeper.TrailConfig{Stderr: stderr, Writer: newLogWriter(stderr), Path: set.warnings, Level: level.Set})
+	var eng *engine.Engine
+	path := func() (string, error) { return eng.LogPath() } // called only once a client has left
+	trail := keeper.NewTrail(keeper.TrailConfig{Stderr: stderr, Writer: newLogWriter(stderr), Path: path, Level: level.Set})
 	set.Log = slog.New(slog.NewTextHandler(trail, &slog.HandlerOptions{Level: level}))
-	eng, err := engine.New(set.Config)
-	if err != nil {
+	var err error
+	if eng, err = engine.New(set.Config); err != nil {
 		return err
 	}
 	<-signals.caught
 	config := set.keeper(eng)
 	config.Trail = trail
-	if set.StateDir != "" {
+	if set.StateDir != "" && !set.NoHistory {
 		config.Unsaid = &keeper.Unsaid{Dir: filepath.Join(set.StateDir, "unsaid"), Identity: set.identity}
 	}
 	k := keeper.New(config)
@@ -138,20 +140,12 @@ func closeInherited() {
 	}
 }
 
-// warnings returns the path of the file to which an engine without a client writes warnings.
-func (s *settings) warnings() (string, error) {
-	if s.StateDir == "" {
-		return "", errors.New("there is no directory for it")
-	}
-	return filepath.Join(s.StateDir, fmt.Sprintf("engine-%d.log", os.Getpid())), os.MkdirAll(s.StateDir, 0o700)
-}
-
 // keeper returns the configuration of a keeper of an engine.
 func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 	return keeper.Config{
 		Env:    s.GuardEnv,
 		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Identity: s.identity,
-		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
+		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Recorded: !s.NoHistory, Log: s.Log,
 	}
 }
 

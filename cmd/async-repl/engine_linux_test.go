@@ -29,7 +29,8 @@ import (
 type attached struct {
 	*started
 	conn    *sockets.Conn
-	runtime string // XDG_RUNTIME_DIR
+	runtime string       // XDG_RUNTIME_DIR
+	opened  *sockets.Dir // see sockets
 }
 
 // startEngine starts an engine as a front does, and opens a session.
@@ -90,12 +91,14 @@ func (a *attached) talk() {
 	must.Do(a.t, a.Initialize(a.ctx()))
 }
 
-// open opens the directory of the engine's socket.
+// sockets returns the directory of the engine's socket.
 func (a *attached) sockets() *sockets.Dir {
 	a.t.Helper()
-	d := must.Get(sockets.Open(filepath.Join(a.runtime, "async-repl")))(a.t)
-	a.t.Cleanup(func() { d.Close() })
-	return d
+	if a.opened == nil {
+		a.opened = must.Get(sockets.Open(filepath.Join(a.runtime, "async-repl")))(a.t)
+		a.t.Cleanup(func() { a.opened.Close() })
+	}
+	return a.opened
 }
 
 // names returns the names of the engines.
@@ -560,8 +563,12 @@ func TestWarningsWithoutAClient(t *testing.T) {
 		t.Fatal("no guard is named")
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
-	state := a.setting("REPL_STATE_DIR")
-	path := filepath.Join(state, fmt.Sprintf("engine-%d.log", a.cmd.Process.Pid))
+	runs := filepath.Join(a.setting("REPL_STATE_DIR"), "runs")
+	paths := must.Get(filepath.Glob(filepath.Join(runs, "*", "*", "log")))(t)
+	if len(paths) != 1 {
+		t.Fatalf("the files for warnings in %s: %q", runs, paths)
+	}
+	path := paths[0]
 	polltest.Check(t, func() error {
 		if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "guard exited") {
 			return fmt.Errorf("%s has %q, %v", path, b, err)
@@ -678,20 +685,34 @@ func TestKeptJobsOutliveAGoodbye(t *testing.T) {
 	c.gone()
 }
 
-// An engine whose kept jobs have ended ends itself.
+// An engine whose kept jobs have ended ends itself. Without records it waits for a client that reads
+// how they have ended.
 func TestEngineEndsWithItsLastKeptJob(t *testing.T) {
 	t.Parallel()
-	a := startEngine(t)
-	a.write("go", "")
-	id := a.do("execute_command_async", "command", "while test -e go; do sleep 0.01; done", "keep", true, "wait_seconds", 0).Header("Job ID")
-	a.leave(sockets.Goodbye)
-	a.waits()
-	person := a.dial(sockets.Hello{Role: sockets.Person})
-	person.do("cancel_job", "job_id", id)
-	person.end(id)
-	b := a.takeOver(sockets.Hello{Env: a.cmd.Env}) // without records the result waits for a client
-	if r := b.do("server_status"); b.do("check_job_status", "job_id", id).Header("Ended by") != "person" {
+	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state}
+	ended := func(env []string) (a *attached, id string) {
+		a = startEngineIn(t, runtime, env...)
+		id = a.do("execute_command_async", "command", "read line", "keep", true, "wait_seconds", 0).Header("Job ID")
+		a.leave(sockets.Goodbye)
+		a.waits()
+		a.dial(sockets.Hello{Role: sockets.Person}).do("cancel_job", "job_id", id)
+		return a, id
+	}
+	a, id := ended(env)
+	a.gone()
+	b := startEngineIn(t, runtime, env...)
+	if r := b.do("check_job_status", "job_id", id); r.Header("Ended by") != "person" || r.Header("Past") == "" {
 		t.Errorf("the kept job: %s", r)
+	}
+	b.leave(sockets.Goodbye)
+	b.gone()
+
+	env = append(env, "REPL_HISTORY=0")
+	a, id = ended(env)
+	b = a.takeOver(sockets.Hello{Env: a.cmd.Env})
+	if r := b.do("check_job_status", "job_id", id); r.Header("Ended by") != "person" {
+		t.Errorf("the kept job, without records: %s", r)
 	}
 	b.leave(sockets.Goodbye)
 	b.gone()

@@ -30,7 +30,7 @@ func (s *started) person(args ...string) (out string, code int) {
 func TestCommandsOfAPerson(t *testing.T) {
 	overStdio(t, "the server is one process with its client")
 	t.Parallel()
-	s := startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+t.TempDir())
+	s := startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir()) // without other engines
 	if out, code := s.person("ps"); out != "No engine has a job.\n" || code != 0 {
 		t.Errorf("before the first job: %q, exit %d", out, code)
 	}

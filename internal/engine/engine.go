@@ -5,8 +5,10 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -151,6 +153,22 @@ func (e *Engine) runDir() (string, error) {
 		}
 	}
 	return e.scratch.Dir()
+}
+
+// Used reports whether the engine has had a job.
+func (e *Engine) Used() bool {
+	totals := e.jobs.Totals()
+	return len(totals.Now)+len(totals.Ended) > 0
+}
+
+// LogPath returns the path of a file for what is logged while no client is connected. It is one of the
+// run's, so there is none before the first job.
+func (e *Engine) LogPath() (string, error) {
+	if !e.Used() {
+		return "", errors.New("the engine has had no job")
+	}
+	dir, err := e.runDir()
+	return filepath.Join(dir, "log"), err
 }
 
 // Workspace returns the workspace of clients that bring none.

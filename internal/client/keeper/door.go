@@ -25,7 +25,7 @@ var errNotYet = errors.New("the engine listens with its first job")
 // answer does not wait for it.
 func (k *Keeper) listen() {
 	s := &k.state
-	if s.door != errNotYet || !k.used() {
+	if s.door != errNotYet || !k.Engine.Used() {
 		return
 	}
 	if k.doors, s.door = k.open(); s.door != nil {
@@ -41,12 +41,6 @@ func (k *Keeper) listen() {
 			k.conns.Go(func() { k.serve(c, false) }) // joined by Wait; ends with the connection
 		}
 	})
-}
-
-// used reports whether the engine has had a job.
-func (k *Keeper) used() bool {
-	totals := k.Engine.Jobs().Totals()
-	return len(totals.Now)+len(totals.Ended) > 0
 }
 
 func (k *Keeper) open() (*sockets.Listener, error) {
