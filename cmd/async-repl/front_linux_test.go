@@ -46,7 +46,7 @@ func (s *started) next() *started {
 	s.t.Helper()
 	n := *s
 	n.cmd = exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
-	n.cmd.Dir, n.cmd.Env, n.log, n.cmd.WaitDelay = s.cmd.Dir, s.cmd.Env, new(lockedBuffer), s.cmd.WaitDelay
+	n.cmd.Dir, n.cmd.Env, n.log, n.cmd.WaitDelay = s.cmd.Dir, slices.Clone(s.cmd.Env), new(lockedBuffer), s.cmd.WaitDelay
 	n.cmd.Stderr = n.log
 	n.open()
 	return &n
