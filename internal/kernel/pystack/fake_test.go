@@ -121,7 +121,7 @@ func interpreter(l layout, program Program, places []Place) (*fake, *Target) {
 	runtime, interp, thread := m.alloc(1<<10), m.alloc(1<<10), m.alloc(1<<10)
 	m.put(runtime, l.interpreters, interp)
 	m.put(interp, l.threads, thread)
-	main := uint64(77)
+	main := uint64(1 << 30) // no process has this number
 	if l.mainThread != 0 {
 		m.put(runtime, l.mainThread, main)
 	}
