@@ -10,6 +10,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -31,7 +34,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		defer release()
 		c := people.Config{
-			Version: ownVersion(), Places: sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()),
+			Version: ownVersion(), Places: places(),
 			Past: ownServer(), Own: ownServer("-history=0"),
 			In: std.in, Out: std.out, Err: std.err,
 		}
@@ -43,6 +46,19 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		}
 		return people.Run(ctx, append([]string{name}, args...), c)
 	}
+}
+
+// places returns the directories that can have the sockets of engines. A client can give its server
+// less of the environment than a shell has, or a shell less than a login: the usual places are added.
+func places() []string {
+	usual := sockets.Places(filepath.Join("/run/user", strconv.Itoa(os.Getuid())), "/tmp")
+	all := sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
+	for _, place := range usual {
+		if !slices.Contains(all, place) {
+			all = append(all, place)
+		}
+	}
+	return all
 }
 
 // ownServer returns what connects to a server in this process. It is configured by flags and the

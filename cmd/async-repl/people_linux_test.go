@@ -19,7 +19,9 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	a.lose()
 	polltest.Until(t, "the engine waits for a client", func() bool {
 		out, _ := a.person("ps")
-		return strings.Contains(out, ", no client; ends in 1m")
+		_, line, _ := strings.Cut(out, "  "+sockets.Resolve(a.dir)+"  up ")
+		line, _, _ = strings.Cut(line, "\n")
+		return strings.Contains(line, ", no client; ends in 1m")
 	})
 	if out, code := a.person("send", id, "Ada"); out != "delivered\n" || code != 0 {
 		t.Errorf("send: %q, exit %d", out, code)

@@ -74,6 +74,8 @@ func (c *Config) reach(ctx context.Context) *fleet {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
+				case err == nil && slices.ContainsFunc(f.engines, func(o *host) bool { return o.PID == e.PID }):
+					e.conn.Close() // two paths lead to one directory
 				case err == nil:
 					f.engines = append(f.engines, e)
 				case !errors.Is(err, sockets.ErrGone):

@@ -332,3 +332,18 @@ func TestPsShowsEarlierRunsOnce(t *testing.T) {
 	}
 	w.run("wait", j.ID()).expect(t, j.ID()+" failed (exit 3)\n", "", 3)
 }
+
+// An engine is shown once, if several paths lead to the directory of its socket.
+func TestPsShowsAnEngineOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve()
+	var out strings.Builder
+	c := w.config(&out, io.Discard)
+	link := filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(filepath.Dir(w.place), link))
+	c.Places = append(c.Places, filepath.Join(link, filepath.Base(w.place)))
+	if code := Run(t.Context(), []string{"ps"}, c); code != 0 || strings.Count(out.String(), "ENGINE") != 1 || strings.Contains(out.String(), "NOT ASKED") {
+		t.Errorf("exit %d:\n%s", code, out.String())
+	}
+}
