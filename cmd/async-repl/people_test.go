@@ -132,3 +132,45 @@ func TestHookSetting(t *testing.T) {
 		}
 	}
 }
+
+// What ran before the last start is read from the records, by the commands as by the tools. It
+// stays for the next agent to learn that a server was killed.
+func TestCommandsReadTheRecords(t *testing.T) {
+	overStdio(t, "the server is killed")
+	t.Parallel()
+	s := startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+t.TempDir())
+	ended := s.do("execute_command_async", "command", "echo out; exit 5", "wait_seconds", 60).Header("Job ID")
+	cut := s.do("execute_command_async", "command", "echo begun; sleep 1000", "wait_seconds", 1).Header("Job ID")
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	if out, code := s.person("ps", "--all"); !strings.Contains(out, "EARLIER RUNS\n  "+cut[:12]+"  failed (server was killed") || !strings.Contains(out, ended[:12]+"  failed (exit 5)") || code != 0 {
+		t.Errorf("ps --all: exit %d\n%s", code, out)
+	}
+	if out, code := s.person("logs", ended[:20]); out != "out\n" || code != 0 {
+		t.Errorf("logs: %q, exit %d", out, code)
+	}
+	if out, code := s.person("logs", "-f", cut); out != "begun\n" || code != 0 {
+		t.Errorf("logs of the job that was cut off: %q, exit %d", out, code)
+	}
+	if out, code := s.person("wait", ended); out != ended+" failed (exit 5)\n" || code != 5 {
+		t.Errorf("wait: %q, exit %d", out, code)
+	}
+	if out, code := s.person("send", cut, "x"); !strings.Contains(out, "has ended") || code != 1 {
+		t.Errorf("send: %q, exit %d", out, code)
+	}
+	if out, code := s.person("cancel", cut); !strings.Contains(out, cut+" failed (server was killed") || code != 0 {
+		t.Errorf("cancel: %q, exit %d", out, code)
+	}
+	if out, code := s.person("doctor"); code > 1 || !strings.Contains(out, "ok     job: a shell command runs\n") {
+		t.Errorf("doctor: exit %d\n%s", code, out)
+	}
+	if out, _ := s.person("ps", "--all"); strings.Contains(out, "head -c") {
+		t.Errorf("the doctor's job is recorded:\n%s", out)
+	}
+	again := prepare(t, s.cmd.Env...)
+	again.dir, again.cmd.Dir = s.dir, s.dir
+	again.open()
+	if got := again.do("list_jobs").Header("Lost"); !strings.Contains(got, cut) {
+		t.Errorf("the next agent is told %q", got)
+	}
+}
