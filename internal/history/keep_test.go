@@ -232,7 +232,7 @@ func TestBadInput(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(run, runName), []byte(`{"format":2,"version":"v9"}`), 0o600))
 		}, 0, "", "was written by async-repl v9, in another format"},
 		"much of zeros": {func(t *testing.T, c *Config, run string) {
-			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal/4))
+			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal/16))
 		}, 1, "", ""},
 		"more than that": {func(t *testing.T, c *Config, run string) {
 			must.Do(t, os.Truncate(filepath.Join(run, journalName), maxJournal+1))
@@ -281,7 +281,7 @@ func TestBadInput(t *testing.T) {
 			e.Settle()
 			e.sweep() // an error: there is no directory of runs
 			e.end()
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 30*time.Second { // a hang; the race detector takes seconds on a busy machine
 				t.Errorf("it took %v", took)
 			}
 		})
