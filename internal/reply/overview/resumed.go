@@ -27,8 +27,11 @@ func Resumed(unended []jobs.Record, sessions []Session, older string) string {
 		items = append(items, fmt.Sprintf("job %s %s", record.ID, state))
 	}
 	for _, s := range sessions {
-		if s.Variables > 0 || s.Job != "" {
+		switch { // while the first job of a session runs, its variables are not known
+		case s.Variables > 0:
 			items = append(items, fmt.Sprintf("session %s with %s", s.Name, view.CountOf(s.Variables, "variable")))
+		case s.Job != "":
+			items = append(items, "session "+s.Name)
 		}
 	}
 	var b strings.Builder

@@ -11,7 +11,7 @@ import (
 func TestResumed(t *testing.T) {
 	list := []jobs.Record{{ID: "01A", Status: jobs.WaitingInput}, {ID: "01B", Status: jobs.Running}, {ID: "01C", Status: jobs.Queued}}
 	sessions := []Session{{Name: "default", Variables: 1}, {Name: "lab", Variables: 12}, {Name: "empty"}, {Name: "busy", Job: "01B"}}
-	const want = "job 01A waits for input; job 01B running; job 01C queued; session default with 1 variable; session lab with 12 variables; session busy with 0 variables"
+	const want = "job 01A waits for input; job 01B running; job 01C queued; session default with 1 variable; session lab with 12 variables; session busy"
 	if got := Resumed(list, sessions, ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
