@@ -76,8 +76,9 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, args [
 
 // killTime bounds the time between the end of the input and the end of the reader of the output if
 // the client was killed. The kernel closes one after the other, within a millisecond on a quiet
-// machine.
-const killTime = 20 * time.Millisecond
+// machine; on a busy one the dying client can lose its processor in between. A client that has only
+// closed the input waits that much longer for the end of its jobs.
+const killTime = 50 * time.Millisecond
 
 // readerGone reports whether the reader of the output has closed it, or does so within killTime.
 func readerGone(out io.Writer) bool {

@@ -52,10 +52,11 @@ func (s *started) next() *started {
 	return &n
 }
 
-// lose ends the client, as a kill does: the front's input ends, and nobody reads its output.
+// lose ends the client, as a kill does: the front's input ends, and nobody reads its output. The
+// output comes first, because this process can lose its processor for longer than killTime.
 func (s *started) lose() {
-	s.stdin.Close()
 	s.out.Close()
+	s.stdin.Close()
 	s.exit()
 }
 
