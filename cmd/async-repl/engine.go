@@ -145,7 +145,7 @@ func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 	return keeper.Config{
 		Env:    s.GuardEnv,
 		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Identity: s.identity,
-		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Recorded: !s.NoHistory, Log: s.Log,
+		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
 	}
 }
 

@@ -710,6 +710,10 @@ func TestEngineEndsWithItsLastKeptJob(t *testing.T) {
 
 	env = append(env, "REPL_HISTORY=0")
 	a, id = ended(env)
+	a.dial(sockets.Hello{Role: sockets.Person}).end(id)
+	if w := a.waits(); w.Ends.Sub(w.Left) != 24*time.Hour {
+		t.Errorf("without records it waits for %v", w.Ends.Sub(w.Left))
+	}
 	b = a.takeOver(sockets.Hello{Env: a.cmd.Env})
 	if r := b.do("check_job_status", "job_id", id); r.Header("Ended by") != "person" {
 		t.Errorf("the kept job, without records: %s", r)

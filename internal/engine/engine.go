@@ -174,6 +174,9 @@ func (e *Engine) LogPath() (string, error) {
 // Workspace returns the workspace of clients that bring none.
 func (e *Engine) Workspace() string { return e.config.Workspace }
 
+// Recorded reports whether the jobs can still be read once the engine has ended.
+func (e *Engine) Recorded() bool { return e.records != nil && e.records.Status().Failure == nil }
+
 // Ending returns a channel that is closed when the engine begins to end.
 func (e *Engine) Ending() <-chan struct{} { return e.ending.Done() }
 

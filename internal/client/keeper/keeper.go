@@ -30,11 +30,7 @@ type Config struct {
 
 	Linger        time.Duration // how long the engine continues after its client was lost
 	LingerGoodbye time.Duration // how long it continues after its client has said goodbye
-	// Recorded reports whether what jobs printed and how they ended can be read once the engine has ended.
-	// Otherwise the engine lingers if jobs have ended while no client was there.
-	Recorded bool
-
-	Unsaid *Unsaid // nil: what no reply has said is not kept
+	Unsaid        *Unsaid       // nil: what no reply has said is not kept
 
 	Env   []string     // the environment of the process, for the client that has started it
 	Scope engine.Scope // for persons, before there is a client
@@ -156,8 +152,12 @@ func (k *Keeper) in(f func(*state)) bool {
 // keptPause is the time between two checks whether a kept session has been idle too long.
 const keptPause = time.Minute
 
-// unreadTime is how long the ends of kept jobs wait for a client if there are no records.
+// unreadTime is how long the ends of kept jobs wait for a client if there are no records of them.
 const unreadTime = 24 * time.Hour
+
+// unread reports whether jobs have ended since the last client left, and can't be read once the engine has
+// ended.
+func (k *Keeper) unread(s *state) bool { return k.ended() > s.unread && !k.Engine.Recorded() }
 
 // rest ends an engine without a client if its time is over or it has nothing to lose. Jobs and sessions that
 // the client wants to be kept are not ended, but everything else is then. check fires when rest must be asked
@@ -168,7 +168,7 @@ func (k *Keeper) rest(check *time.Timer) {
 		return
 	}
 	kept, left := k.Engine.Kept(), time.Until(s.ends)
-	unread := !k.Recorded && k.ended() > s.unread
+	unread := k.unread(s)
 	switch {
 	case left > 0 && (kept > 0 || unread || !k.Engine.Rests()):
 		check.Reset(min(left, max(restPause, time.Since(s.left)/10)))
@@ -229,6 +229,9 @@ func (k *Keeper) welcome(s *state) sockets.Welcome {
 	}
 	if w.Kept = k.Engine.Kept(); w.Kept == 0 && !w.Attended {
 		w.Ends = s.ends
+		if s.trimmed && k.unread(s) {
+			w.Ends = s.left.Add(unreadTime)
+		}
 	}
 	return w
 }
