@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"asyncrepl/internal/demo"
@@ -15,13 +16,23 @@ import (
 func runDemo(ctx context.Context, _ []string, std standardStreams) int {
 	self, err := os.Executable()
 	if err == nil {
-		err = demo.Program{Path: self, Env: withoutSettings(os.Environ())}.Run(ctx, demo.Session, std.out, std.err)
+		env := append(withoutSettings(os.Environ()), "REPL_KEEPER="+demoKeeper())
+		err = demo.Program{Path: self, Env: env}.Run(ctx, demo.Session, std.out, std.err)
 	}
 	if err != nil {
 		fmt.Fprintln(std.err, "demo:", err)
 		return 1
 	}
 	return 0
+}
+
+// demoKeeper returns whether the demo's engine is a process of its own: yes, unless that is not possible or the
+// environment says no, as that of a container does.
+func demoKeeper() string {
+	if runtime.GOOS == "darwin" || os.Getenv("REPL_KEEPER") == "off" {
+		return "off"
+	}
+	return "on"
 }
 
 // withoutSettings returns env without the variables that would change the replies.

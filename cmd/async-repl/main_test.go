@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -417,11 +418,14 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the demo leaves a history of less: %v", err)
 	}
 	passed := strings.Count(out.String(), "\n   ✓ passed")
-	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 29 || !strings.Contains(out.String(), want) {
+	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 33 || !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
 	}
 	if pystack.Available() == nil && !regexp.MustCompile(`(?m)^     At: line \d in search$`).MatchString(out.String()) {
 		t.Error("the demo did not look into its loop")
+	}
+	if runtime.GOOS == "linux" && os.Getenv("REPL_KEEPER") != "off" && !strings.Contains(out.String(), "The server died during this call") {
+		t.Errorf("the demo left out how engines outlive their clients:\n%s", out.String())
 	}
 }
 

@@ -40,35 +40,44 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 		return fmt.Errorf("making a workspace: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	workspace := filepath.Join(dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		return fmt.Errorf("making a workspace: %w", err)
+	}
 	// The script installs these two, so it needs no network.
 	for _, name := range []string{"greeting", "farewell"} {
 		source := "def to(name):\n    return f'A " + name + " to {name}, from a wheel'\n"
-		if _, err := wheel.OfModule(name, "1.0", source).Save(dir); err != nil {
+		if _, err := wheel.OfModule(name, "1.0", source).Save(workspace); err != nil {
 			return fmt.Errorf("building a wheel: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	stderr = &shared{w: stderr}
-	server := p.command(ctx, dir, filepath.Join(dir, "state"))
-	server.Stderr = stderr
-	server.WaitDelay = 5 * time.Second
-	c, err := client.Launch(server)
+	start := func() (*client.Process, error) {
+		server := p.command(ctx, workspace, filepath.Join(dir, "state"))
+		server.Env = append(server.Env, "REPL_LINGER=1m") // also if CI is set
+		server.Stderr = stderr
+		server.WaitDelay = 5 * time.Second
+		c, err := client.Launch(server)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Initialize(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	}
+	c, err := start()
 	if err != nil {
 		return err
 	}
-	many, err := p.serveTwo(ctx, dir, stderr)
-	if err == nil {
-		err = c.Initialize(ctx)
-	}
-	if err == nil {
+	played := &player{ctx: ctx, start: start, stdio: c, out: stdout, ids: make(ids)}
+	if played.many, err = p.serveTwo(ctx, dir, stderr); err == nil {
 		fmt.Fprintf(stdout, "async-repl demo: a server in a new workspace, over stdio; at the end another one, over HTTP\n")
-		err = (&player{ctx: ctx, stdio: c.Client, many: many, out: stdout, ids: make(ids)}).play(steps)
+		err = errors.Join(played.play(steps), played.many.close())
 	}
-	if many != nil {
-		err = errors.Join(err, many.close())
-	}
-	return errors.Join(err, c.Close())
+	return errors.Join(err, played.stdio.Close())
 }
 
 // A shared writer can be written to by several goroutines at once.

@@ -6,8 +6,11 @@
 // lines below it are:
 //
 //	needs COMMAND   the step is left out if the shell command fails
+//	engine          the step is left out if no engine can outlive its client here
 //	as TENANT, by the protocol of VERSION
 //	                the next calls of the step go over HTTP, not over stdio
+//	client is killed, client quits
+//	                the next calls come from another client over stdio: this happens to the one before
 //	show PAGE PART  a part of a page shows the next call, such as show docs/terminals.md screen
 //	> TOOL          a call, with an argument a line: JSON, or else text. Deeper lines belong to the
 //	                argument above. PUT and GET send and fetch a file over HTTP

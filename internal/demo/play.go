@@ -19,7 +19,8 @@ import (
 type player struct {
 	ctx   context.Context
 	out   io.Writer
-	stdio *client.Client
+	start func() (*client.Process, error) // starts a client over stdio
+	stdio *client.Process                 // the last one
 	many  *manyServer
 	ids   ids
 
@@ -50,6 +51,14 @@ func (p *player) play(steps []step) error {
 
 func (p *player) step(s step) error {
 	p.as = ""
+	if s.lasts {
+		if why, err := p.endsWithClient(); why != "" || err != nil {
+			if err == nil {
+				fmt.Fprintf(p.out, "   left out: %s\n", why)
+			}
+			return err
+		}
+	}
 	if s.needs != "" {
 		r, err := p.stdio.Call(p.ctx, "execute_command_async", map[string]any{"command": s.needs, "wait_seconds": 60})
 		if err != nil {
@@ -61,6 +70,12 @@ func (p *player) step(s step) error {
 		}
 	}
 	for _, c := range s.calls {
+		if c.after != "" {
+			fmt.Fprintf(p.out, "   the %s; another one comes:\n", c.after)
+			if err := p.next(c.after); err != nil {
+				return err
+			}
+		}
 		if c.as != p.as {
 			fmt.Fprintf(p.out, "   %s:\n", c.as)
 			tenant, version, _ := strings.Cut(c.as, ", by the protocol of ")
@@ -85,6 +100,39 @@ func (p *player) step(s step) error {
 	return nil
 }
 
+// endsWithClient returns why the server's engine ends with its client, or "" if it does not.
+func (p *player) endsWithClient() (why string, err error) {
+	_, err = p.stdio.Call(p.ctx, "execute_command_async", map[string]any{"command": "true", "keep": true, "wait_seconds": 60})
+	if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) && refusal.Code == 0 {
+		return refusal.Text, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	status, err := p.stdio.Call(p.ctx, "server_status", nil)
+	lacks := status.Header("Does not work")
+	if !strings.Contains(lacks, "no later client") {
+		lacks = ""
+	}
+	return lacks, err
+}
+
+// next lets something happen to the client over stdio and starts another one.
+func (p *player) next(after string) error {
+	leave := p.stdio.Close
+	if after == killed {
+		leave = p.stdio.Vanish
+	}
+	if err := leave(); err != nil {
+		return err
+	}
+	next, err := p.start()
+	if err == nil {
+		p.stdio = next
+	}
+	return err
+}
+
 func (p *player) print(sign, text string) {
 	fmt.Fprintf(p.out, "   %s %s\n", sign, strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n     "))
 }
@@ -97,7 +145,7 @@ func (p *player) call(tool string, args map[string]any) (string, error) {
 	if path, ok := strings.CutPrefix(tool, "GET /files/"); ok {
 		return p.http.GetFile(p.ctx, path)
 	}
-	client := p.stdio
+	client := p.stdio.Client
 	if p.as != "" {
 		client = p.other
 	}

@@ -59,6 +59,9 @@ func addShown(parts map[string]string, steps []step) {
 				parts[part] += "**" + s.title + "**\n\n"
 			}
 			text := "> " + strings.Join(c.lines, "\n  ") + "\n"
+			if c.after != "" {
+				text = "the " + c.after + "; another one comes\n" + text
+			}
 			if c.as != as {
 				as = c.as
 				text = "as " + as + "\n" + text

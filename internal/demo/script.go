@@ -22,25 +22,33 @@ var Session string
 type step struct {
 	title string
 	needs string // a shell command; "": none
+	lasts bool   // an engine must outlive its client
 	calls []call
 }
 
 // A call is a call of a tool and the expected reply, as the script has them.
 type call struct {
 	as    string   // the client over HTTP; "": the one over stdio
+	after string   // what happens to the client over stdio before the call, killed or quits; "": nothing
 	shown string   // the page and its part that show it; "": none does
 	lines []string // the tool, then the arguments
 	want  []string // nil: any reply
 }
 
+// What can happen to a client.
+const (
+	killed = "client is killed"
+	quits  = "client quits"
+)
+
 // parse returns the steps of a script.
 func parse(script string) ([]step, error) {
 	var steps []step
-	var as, shown string
+	var as, after, shown string
 	var section *[]string // the call or the reply that deeper lines belong to
 	for n, line := range strings.Split(strings.TrimSpace(script), "\n") {
 		if title, ok := strings.CutPrefix(line, "# "); ok {
-			steps, as, shown, section = append(steps, step{title: title}), "", "", nil
+			steps, as, after, shown, section = append(steps, step{title: title}), "", "", "", nil
 			continue
 		}
 		if steps == nil {
@@ -50,14 +58,18 @@ func parse(script string) ([]step, error) {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case word == ">":
-			s.calls = append(s.calls, call{as: as, shown: shown, lines: []string{rest}})
-			shown = ""
+			s.calls = append(s.calls, call{as: as, after: after, shown: shown, lines: []string{rest}})
+			after, shown = "", ""
 			section = &s.calls[len(s.calls)-1].lines
 		case word == "<" && section != nil:
 			section = &s.calls[len(s.calls)-1].want
 			*section = append(*section, rest)
 		case word == "as":
 			as, section = rest, nil
+		case line == killed || line == quits:
+			after, section = line, nil
+		case line == "engine":
+			s.lasts = true
 		case word == "show":
 			shown, section = rest, nil
 		case section != nil && word == "":

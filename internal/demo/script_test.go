@@ -83,15 +83,24 @@ as bob, by the protocol of 2025
 > look
 
 # two
+engine
 > see
 < nothing
+client is killed
+> see
+client quits
+> see
+> see
 `)
 	want := []step{
-		{"one", "command -v less", []call{
-			{"", "README.md session", []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
-			{"bob, by the protocol of 2025", "", []string{"look"}, nil},
+		{"one", "command -v less", false, []call{
+			{"", "", "README.md session", []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
+			{"bob, by the protocol of 2025", "", "", []string{"look"}, nil},
 		}},
-		{"two", "", []call{{"", "", []string{"see"}, []string{"nothing"}}}},
+		{"two", "", true, []call{
+			{"", "", "", []string{"see"}, []string{"nothing"}},
+			{"", killed, "", []string{"see"}, nil}, {"", quits, "", []string{"see"}, nil}, {"", "", "", []string{"see"}, nil},
+		}},
 	}
 	if err != nil || !reflect.DeepEqual(steps, want) {
 		t.Fatalf("%v\n got %v\nwant %v", err, steps, want)

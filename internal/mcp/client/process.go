@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// A Process is a server in a child process, and the client that it serves. Close ends it.
+// A Process is a server in a child process, and the client that it serves. Close or Vanish ends the child process.
 type Process struct {
 	*Client
 	server *exec.Cmd
@@ -40,9 +40,21 @@ func Launch(server *exec.Cmd) (*Process, error) {
 // it has exited.
 func (p *Process) Close() error {
 	p.in.Close() // an error means that the server has closed it already
-	err := p.server.Wait()
+	err := p.wait()
 	p.out.Close()
-	if err != nil {
+	return err
+}
+
+// Vanish closes both ends of the connection at once, as the kernel does for a client that is killed, and waits
+// until the child process has exited. An engine in a process of its own continues.
+func (p *Process) Vanish() error {
+	p.out.Close()
+	p.in.Close() // an error means that the server has closed it already
+	return p.wait()
+}
+
+func (p *Process) wait() error {
+	if err := p.server.Wait(); err != nil {
 		return fmt.Errorf("the server: %w", err)
 	}
 	return nil
