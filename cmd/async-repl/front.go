@@ -125,7 +125,11 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 	if conn, ok := e.takeOver(ctx, &hello); ok {
 		return front.Engine{Conn: conn, Ended: func() string { return "" }}, nil
 	}
-	return e.start(ctx, hello)
+	engine, err := e.start(ctx, hello)
+	if err != nil {
+		err = fmt.Errorf("%w (a person can set REPL_KEEPER=off, which needs no second process)", err)
+	}
+	return engine, err
 }
 
 // takeOver connects to an engine of the same identity that no client has. It notes the engines that
@@ -160,6 +164,10 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 	return nil, false
 }
 
+// bornTime bounds the start of an engine. It takes milliseconds on a quiet machine; a dead engine is
+// noticed at once.
+const bornTime = 10 * time.Second
+
 // start starts an engine. It is born with its end of a socket pair and leads a session of its own.
 func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -192,7 +200,7 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 		return front.Engine{}, err
 	}
 	conn := sockets.NewConn(c.(*net.UnixConn))
-	conn.SetDeadline(time.Now().Add(sockets.HelloTime))
+	conn.SetDeadline(time.Now().Add(bornTime))
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) }) // ends at once
 	defer stop()
 	if err = conn.Greet(hello); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
