@@ -243,6 +243,8 @@ func rewrite(old *os.File, dir string, lives bool, keep func(id string) bool) (_
 // close ends the run.
 func (r *run) close() error {
 	defer r.journal.file.Close()
+	// A process that is forked in this moment has the file, too, until its exec: it would keep the lock.
+	defer lock(r.journal.file, unix.LOCK_UN)
 	if r.all == 0 && len(r.pending) == 0 {
 		return removeRun(r.dir)
 	}
