@@ -29,6 +29,7 @@ type host struct {
 	mcp             *client.Client
 	conn            io.Closer
 	place           string // the directory of its socket
+	name            sockets.Name
 }
 
 func (h *host) String() string {
@@ -74,7 +75,7 @@ func (c *Config) reach(ctx context.Context) *fleet {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
-				case err == nil && slices.ContainsFunc(f.engines, func(o *host) bool { return o.PID == e.PID }):
+				case err == nil && slices.ContainsFunc(f.engines, func(o *host) bool { return o.name == e.name }):
 					e.conn.Close() // two paths lead to one directory
 				case err == nil:
 					f.engines = append(f.engines, e)
@@ -99,7 +100,7 @@ func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) 
 	if err != nil {
 		return nil, err
 	}
-	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, place: dir.Path()}
+	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, place: dir.Path(), name: name}
 	if err := e.mcp.Initialize(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {

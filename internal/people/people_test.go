@@ -333,6 +333,17 @@ func TestPsShowsEarlierRunsOnce(t *testing.T) {
 	w.run("wait", j.ID()).expect(t, j.ID()+" failed (exit 3)\n", "", 3)
 }
 
+// A server over HTTP has an engine for each tenant in one process. Each of them is shown.
+func TestPsShowsEachEngineOfAProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve()
+	w.serveAs("fedcba9876543210")
+	if got := w.run("ps"); strings.Count(got.out, "ENGINE") != 2 {
+		t.Errorf("got:\n%s", got.out)
+	}
+}
+
 // An engine is shown once, if several paths lead to the directory of its socket.
 func TestPsShowsAnEngineOnce(t *testing.T) {
 	t.Parallel()

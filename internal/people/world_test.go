@@ -87,14 +87,17 @@ type served struct {
 
 // serve makes an engine that listens. Only the protocol of the socket is that of the test: the
 // engine, its tools and sockets are those of the program.
-func (w *world) serve() *served {
+func (w *world) serve() *served { return w.serveAs("0123456789abcdef") }
+
+// serveAs is serve for an engine with another identity than the others of this process.
+func (w *world) serveAs(identity string) *served {
 	t := w.t
 	t.Helper()
 	s := w.engine()
 	s.welcomes(func(w *sockets.Welcome) {
 		*w = sockets.Welcome{Version: "test", Workspace: s.Workspace(), PID: os.Getpid(), Since: time.Now().Add(-3 * time.Minute), Attended: true}
 	})
-	l := must.Get(w.dir().Listen("0123456789abcdef"))(t)
+	l := must.Get(w.dir().Listen(identity))(t)
 	var mu sync.Mutex
 	conns := []io.Closer{l}
 	cut, lost := context.WithCancel(context.Background())
