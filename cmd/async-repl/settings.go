@@ -86,7 +86,7 @@ var table = []setting{
 		func(s *settings, v string) error { return setSize(&s.MaxOutput, v) }},
 	{"REPL_MAX_STATE", "max-state", "10GiB", "the most output kept on disk, of all jobs; jobs that ended first lose theirs first; a tenth is for earlier servers' jobs",
 		func(s *settings, v string) error { return setSize(&s.MaxState, v) }},
-	{"REPL_HISTORY", "history", "1", "1 records the jobs, so that later servers in the workspace can show them: code, command lines, output; 0 records nothing",
+	{"REPL_HISTORY", "history", "1", "1 records the jobs, so that later servers in the workspace can show them: the first line of code and commands, output; 0 records nothing",
 		func(s *settings, v string) error {
 			history := false
 			err := setSwitch(&history, v)
@@ -107,7 +107,7 @@ var table = []setting{
 			return nil
 		}},
 
-	{"REPL_KEEPER", "keeper", "off", "on: the engine with its jobs is a process of its own, which a client that was lost finds again; off: the server is one process",
+	{"REPL_KEEPER", "keeper", "off", "on: jobs are in a process of their own, which outlives a client that was lost; off: the server is one process",
 		func(s *settings, v string) error { return setKeeper(&s.keeps, v) }},
 	{"REPL_LINGER", "linger", "2m; 0 if CI is set", "how long jobs and variables wait for the next client after one was lost",
 		func(s *settings, v string) error { return setDuration(&s.linger, v, 0, math.MaxInt64) }},

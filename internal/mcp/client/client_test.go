@@ -207,6 +207,24 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
+// A server whose client vanishes finds at the end of its input that its output has no reader. After Close it
+// still has one.
+func TestVanish(t *testing.T) {
+	launch := func() *Process {
+		p, err := Launch(exec.Command("sh", "-c", "cat >/dev/null; echo the end"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if err := launch().Vanish(); err == nil {
+		t.Error("the output of the server had a reader")
+	}
+	if err := launch().Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func ExampleReply() {
 	r := Reply("Job ID: 01K9\nStatus: completed\n\n--- STDOUT ---\nhello\n--- RESULT ---\n42\n")
 	fmt.Println(r.Header("Status"))
