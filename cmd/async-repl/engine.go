@@ -67,6 +67,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	var eng *engine.Engine
 	path := func() (string, error) { return eng.LogPath() } // called only once a client has left
 	trail := keeper.NewTrail(keeper.TrailConfig{Stderr: stderr, Writer: newLogWriter(stderr), Path: path, Level: level.Set})
+	defer trail.Close()
 	set.Log = slog.New(slog.NewTextHandler(trail, &slog.HandlerOptions{Level: level}))
 	var err error
 	if eng, err = engine.New(set.Config); err != nil {

@@ -563,13 +563,10 @@ func TestWarningsWithoutAClient(t *testing.T) {
 		t.Fatal("no guard is named")
 	}
 	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
-	runs := filepath.Join(a.setting("REPL_STATE_DIR"), "runs")
-	paths := must.Get(filepath.Glob(filepath.Join(runs, "*", "*", "log")))(t)
-	if len(paths) != 1 {
-		t.Fatalf("the files for warnings in %s: %q", runs, paths)
-	}
-	path := paths[0]
+	runs := filepath.Join(a.setting("REPL_STATE_DIR"), "runs", "*", "*")
+	var path string
 	polltest.Check(t, func() error {
+		path = soleFile(t, filepath.Join(runs, "log"))
 		if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "guard exited") {
 			return fmt.Errorf("%s has %q, %v", path, b, err)
 		}
@@ -584,6 +581,28 @@ func TestWarningsWithoutAClient(t *testing.T) {
 	if text := string(must.Get(io.ReadAll(log))(t)); !strings.Contains(text, "async-repl: 1 warning was logged to "+path+" while no client was connected\n") {
 		t.Errorf("the next front's log: %q", text)
 	}
+
+	quiet := startEngine(t)
+	quiet.run("x = 1")
+	quiet.leave(sockets.Goodbye)
+	quiet.gone()
+	run := soleFile(t, filepath.Join(quiet.setting("REPL_STATE_DIR"), "runs", "*", "*"))
+	if entries := must.Get(os.ReadDir(run))(t); len(entries) != 2 {
+		t.Errorf("an engine that has logged nothing leaves %v besides run.json and journal.jsonl", entries)
+	}
+	if left := must.Get(filepath.Glob(filepath.Join(quiet.setting("REPL_STATE_DIR"), "*.log")))(t); left != nil {
+		t.Errorf("it leaves %s", left)
+	}
+}
+
+// soleFile returns the only file of a pattern.
+func soleFile(t *testing.T, pattern string) string {
+	t.Helper()
+	paths := must.Get(filepath.Glob(pattern))(t)
+	if len(paths) != 1 {
+		t.Fatalf("%s has %q", pattern, paths)
+	}
+	return paths[0]
 }
 
 // setting returns a variable of the engine's environment.

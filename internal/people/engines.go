@@ -150,12 +150,16 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 		return job{}, fmt.Errorf("%q is no job: give its id, or the first %d characters or more of it", id, leastID)
 	}
 	var found []job
-	var others []error // besides that a server has no such job
+	var several error  // a server has more than one
+	var others []error // neither that nor that a server has no such job
 	ask := func(e *host) {
 		doc, err := e.document(ctx, id)
 		refusal := (*client.Refusal)(nil)
 		switch {
 		case errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such "):
+			return
+		case refusal != nil && strings.HasPrefix(refusal.Text, "The ids of "):
+			several = plain(err)
 			return
 		case err != nil:
 			others = append(others, plain(err))
@@ -168,7 +172,7 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 	for _, e := range f.engines {
 		ask(e)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && several == nil {
 		switch past, err := f.past(ctx); {
 		case err != nil:
 			others = append(others, err)
@@ -177,6 +181,8 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 		}
 	}
 	switch {
+	case several != nil:
+		return job{}, several
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:

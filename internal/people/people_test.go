@@ -83,6 +83,21 @@ func TestUnknownJobs(t *testing.T) {
 	w.run("logs", strings.ToLower(a.ID()[:common+1])).expect(t, "", "", 0)
 }
 
+// If an id can be several jobs of one engine, the only such job of another engine is not meant.
+func TestShortenedIDOfSeveralEngines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, other := w.serve(), w.serve()
+	for {
+		a, b, c := s.start("true"), s.start("true"), other.start("true")
+		prefix := a.ID()[:leastID]
+		if strings.HasPrefix(b.ID(), prefix) && strings.HasPrefix(c.ID(), prefix) { // they are of one second
+			w.run("cancel", prefix).expect(t, "", "~begin with "+prefix, 1)
+			return
+		}
+	}
+}
+
 // The output of a job is printed as it came: what came over stderr to standard error.
 func TestLogs(t *testing.T) {
 	t.Parallel()
@@ -167,6 +182,14 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 	s.welcomes(func(w *sockets.Welcome) { w.Ends, w.Kept = time.Time{}, 2 })
 	if got, want := table(), strings.Replace(head, "with its client", "no client; it stays for what is kept (2)", 1); !strings.HasPrefix(got, want) {
 		t.Errorf("kept:\n%s\nwant:\n%s", got, want)
+	}
+	s.welcomes(func(w *sockets.Welcome) { w.Trims = time.Now().Add(90 * time.Second) })
+	if got, want := table(), strings.Replace(head, "with its client", "no client; it stays for what is kept (2), the rest ends in TIME", 1); !strings.HasPrefix(got, want) {
+		t.Errorf("kept beside others:\n%s\nwant:\n%s", got, want)
+	}
+	must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "sleep 101", "keep": true, "wait_seconds": 0}))(t)
+	if got := table(); !strings.Contains(got, " OTHER running, kept shell TIME sleep 101\n") {
+		t.Errorf("a kept job is shown so:\n%s", got)
 	}
 	asJSON := w.run("ps", "--json")
 	for _, part := range []string{`"pid": `, `"workspace": "` + s.Workspace(), `"kept": 2`, `"id": "` + asks.ID(), `"prompt": "Really? "`, `"status": "waiting_input"`} {

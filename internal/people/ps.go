@@ -35,7 +35,8 @@ type engineState struct {
 	Since     time.Time          `json:"since"`
 	Attended  bool               `json:"attended"` // a client is connected
 	Left      time.Time          `json:"client_left,omitzero"`
-	Ends      time.Time          `json:"ends,omitzero"` // when it ends unless a client comes
+	Ends      time.Time          `json:"ends,omitzero"`      // when it ends unless a client comes
+	Trims     time.Time          `json:"rest_ends,omitzero"` // when it ends what is not kept
 	Kept      int                `json:"kept,omitempty"`
 	Sessions  []string           `json:"sessions,omitempty"`
 	Jobs      []*report.Document `json:"jobs"`
@@ -108,7 +109,7 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 			return earlier
 		})
 		one := engineState{
-			PID: e.PID, Version: e.Version, Workspace: e.Workspace, Since: e.Since.UTC(), Attended: e.Attended, Left: e.Left, Ends: e.Ends, Kept: e.Kept, Jobs: jobs,
+			PID: e.PID, Version: e.Version, Workspace: e.Workspace, Since: e.Since.UTC(), Attended: e.Attended, Left: e.Left, Ends: e.Ends, Trims: e.Trims, Kept: e.Kept, Jobs: jobs,
 		}
 		for line := range strings.Lines(string(status)) {
 			for _, kind := range []string{"Session", "Shell session"} {
@@ -216,11 +217,15 @@ func (e *engineState) client() string {
 	switch {
 	case e.Attended:
 		return "with its client"
+	case !e.Trims.IsZero():
+		return fmt.Sprintf("no client; it stays for what is kept (%d), the rest ends in %s", e.Kept, until(e.Trims))
 	case e.Ends.IsZero():
 		return fmt.Sprintf("no client; it stays for what is kept (%d)", e.Kept)
 	}
-	return "no client; ends in " + report.Duration(max(0, time.Until(e.Ends)))
+	return "no client; ends in " + until(e.Ends)
 }
+
+func until(t time.Time) string { return report.Duration(max(0, time.Until(t))) }
 
 // table writes some jobs, one a line.
 func table(w io.Writer, list []*report.Document, short int) {
@@ -234,7 +239,11 @@ func table(w io.Writer, list []*report.Document, short int) {
 		if j.Question != nil {
 			what += fmt.Sprintf(" (asks %q)", view.Line(j.Question.Prompt, titleMax))
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:short], j.StatusText, kind, report.Duration(seconds(j.Elapsed)), what)
+		status := j.StatusText
+		if j.Keep {
+			status += ", kept"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:short], status, kind, report.Duration(seconds(j.Elapsed)), what)
 	}
 	t.Flush() // an error: the caller finds that nothing was written
 }

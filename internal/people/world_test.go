@@ -5,6 +5,7 @@ package people
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -61,6 +62,7 @@ type world struct {
 	own   func(context.Context) (io.ReadWriteCloser, error)
 	stdin io.Reader
 
+	served int    // the number of engines that listen
 	python string // the interpreter of sessions; empty: there is none
 }
 
@@ -87,7 +89,10 @@ type served struct {
 
 // serve makes an engine that listens. Only the protocol of the socket is that of the test: the
 // engine, its tools and sockets are those of the program.
-func (w *world) serve() *served { return w.serveAs("0123456789abcdef") }
+func (w *world) serve() *served {
+	w.served++
+	return w.serveAs(fmt.Sprintf("%016x", w.served))
+}
 
 // serveAs is serve for an engine with another identity than the others of this process.
 func (w *world) serveAs(identity string) *served {
@@ -169,7 +174,7 @@ func (w *world) engine() *served {
 func (s *served) connect(cut context.Context, conn io.ReadWriteCloser, by jobs.By) {
 	waits, leave := context.WithCancel(context.Background())
 	defer leave()
-	mcp := server.New(waits, server.Config{Backend: s.Engine, Version: "test", By: by}, s.Scope(engine.Client{Env: os.Environ(), Grace: 2 * time.Second}))
+	mcp := server.New(waits, server.Config{Backend: s.Engine, Version: "test", By: by, Keep: server.KeepLonger}, s.Scope(engine.Client{Env: os.Environ(), Grace: 2 * time.Second}))
 	session, err := mcp.Connect(context.Background(), &stdio.Transport{Stream: conn, Ordered: true, Cut: cut, Leave: leave}, nil)
 	if err == nil {
 		session.Wait() // an error says how the connection has ended

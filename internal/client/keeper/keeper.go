@@ -227,11 +227,15 @@ func (k *Keeper) welcome(s *state) sockets.Welcome {
 	if w.Attended = s.client != nil || w.Lone; !w.Attended {
 		w.Left = s.left
 	}
-	if w.Kept = k.Engine.Kept(); w.Kept == 0 && !w.Attended {
+	switch w.Kept = k.Engine.Kept(); {
+	case w.Attended:
+	case w.Kept > 0 && !s.trimmed:
+		w.Trims = s.ends
+	case w.Kept > 0:
+	case s.trimmed && k.unread(s):
+		w.Ends = s.left.Add(unreadTime)
+	default:
 		w.Ends = s.ends
-		if s.trimmed && k.unread(s) {
-			w.Ends = s.left.Add(unreadTime)
-		}
 	}
 	return w
 }

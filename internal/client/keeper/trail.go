@@ -70,7 +70,22 @@ func (t *Trail) Attach(f *os.File, level slog.Level) {
 	}
 	if t.lines > 0 {
 		fmt.Fprintf(t.Writer, "async-repl: %s logged to %s while no client was connected\n", counted(t.lines), t.file.Name())
-	} else if t.written == 0 {
+	}
+	t.release()
+}
+
+// Close closes the file for warnings.
+func (t *Trail) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file != nil {
+		t.release()
+	}
+}
+
+// release closes the file for warnings, and removes it if it is empty. The caller holds mu.
+func (t *Trail) release() {
+	if t.written == 0 {
 		os.Remove(t.file.Name())
 	}
 	t.file.Close()

@@ -64,6 +64,7 @@ type Welcome struct {
 	Attended  bool      // a client is connected
 	Left      time.Time // when the last client left; zero: a client is connected
 	Ends      time.Time // when the engine ends unless a client comes; zero: a client is connected, or kept jobs hold it
+	Trims     time.Time // when the engine ends what is not kept; zero: a client is connected, or that has ended
 	Kept      int       // the jobs and idle sessions that survive a goodbye
 	Lone      bool      // the engine is the process that its client started: no other client can take it over
 }

@@ -28,6 +28,7 @@ type Document struct {
 	Stopped    string    `json:"stopped,omitempty"`
 	Cancelling jobs.Rung `json:"cancelling,omitempty"` // how far a stop has come
 	PID        int       `json:"pid,omitempty"`        // the process ID of the leader
+	Keep       bool      `json:"keep,omitempty"`       // it continues when its client quits
 
 	// Listening has the TCP addresses that the job has opened and still listens on.
 	Listening []documentListener `json:"listening,omitempty"`
@@ -206,7 +207,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 	}
 	if record.Status.Final() {
 		r.Receipt = newDocumentReceipt(ReceiptWithRemedy(record.Receipt))
-	} else if r.PID = record.PID; live.Probe != nil {
+	} else if r.PID, r.Keep = record.PID, record.Keep; live.Probe != nil {
 		if u, err := live.Probe.Usage(); err == nil {
 			r.Usage = &documentUsage{CPU: u.CPU.Seconds(), Memory: u.Memory, Processes: u.Processes}
 		}

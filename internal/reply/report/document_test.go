@@ -58,9 +58,9 @@ func TestDocumentOfJobsOfEveryKind(t *testing.T) {
 	}{
 		"queued": {jobs.Record{Status: jobs.Queued},
 			`"status":"queued","status_text":"queued","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON + `}`},
-		"asks": {jobs.Record{Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
+		"asks": {jobs.Record{Spec: jobs.Spec{Keep: true}, Status: jobs.WaitingInput, Started: at, PID: 812, Cancelling: jobs.Interrupt, Question: &jobs.Question{Kind: "line", Prompt: "? ", By: "input()"},
 			Output: output.Stat{Final: -1}},
-			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,` +
+			`"status":"waiting_input","status_text":"waiting_input","question":{"kind":"line","prompt":"? ","by":"input()"},"cancelling":"interrupt","pid":812,"keep":true,` +
 				`"created":` + stamp + `,"started":` + stamp + `,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON +
 				`,"usage":{"cpu_seconds":1.5,"memory_bytes":4096,"processes":2}}`},
 		"died": {jobs.Record{Status: jobs.Failed, Started: at, Ended: at.Add(time.Second), PID: 812,
@@ -101,6 +101,7 @@ func TestDocumentOfJobsOfEveryKind(t *testing.T) {
 			`"status":"failed","status_text":"failed (internal error)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"internal","by":"outside or unknown"}}`},
 	} {
+		spec.Keep = tt.record.Keep
 		tt.record.ID, tt.record.Spec, tt.record.Created = "ID", spec, at
 		var live jobs.Live
 		if tt.record.PID != 0 {
