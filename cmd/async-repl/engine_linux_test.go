@@ -595,6 +595,23 @@ func TestWarningsWithoutAClient(t *testing.T) {
 	}
 }
 
+// An engine without a socket can be found by nobody: it keeps nothing and waits for no client.
+func TestEngineWithoutASocket(t *testing.T) {
+	t.Parallel()
+	open := t.TempDir()
+	must.Do(t, os.Chmod(open, 0o777))
+	a := startEngineIn(t, open, "TMPDIR="+open, "REPL_LINGER=1h")
+	for range 2 { // also before its first job
+		text := a.refused("execute_command_async", "command", "sleep 100", "keep", true)
+		if !strings.Contains(text, "could reach the job ("+open+" can be changed by other users") || strings.Contains(text, "\n") {
+			t.Errorf("keep: %s", text)
+		}
+		a.run("x = 1")
+	}
+	a.lose()
+	a.exit()
+}
+
 // soleFile returns the only file of a pattern.
 func soleFile(t *testing.T, pattern string) string {
 	t.Helper()

@@ -124,7 +124,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	if k.accept(c) {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
-			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, Older: older(h.Older), Elsewhere: k.elsewhere(),
+			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: older(h.Older), Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
 	}
@@ -142,6 +142,9 @@ func (k *Keeper) depart(s *state, c *client, goodbye bool) {
 	linger := k.Linger
 	if s.how = Lost; goodbye {
 		linger, s.how = k.LingerGoodbye, Left
+	}
+	if k.doors == nil {
+		linger = 0 // nothing could find the engine
 	}
 	s.client = nil
 	close(c.gone)

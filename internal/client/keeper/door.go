@@ -24,10 +24,25 @@ var errNotYet = errors.New("the engine listens with its first job")
 // listen begins to listen if the engine has had its first job. Nothing is bound before, so that the first
 // answer does not wait for it.
 func (k *Keeper) listen() {
-	s := &k.state
-	if s.door != errNotYet || !k.Engine.Used() {
-		return
+	if k.state.door == errNotYet && k.Engine.Used() {
+		k.bind()
 	}
+}
+
+// canKeep returns why no job can be kept: without a socket nothing finds it once its client has left.
+func (k *Keeper) canKeep() (err error) {
+	k.in(func(s *state) {
+		if s.door == errNotYet {
+			k.bind()
+		}
+		err = s.door
+	})
+	return err
+}
+
+// bind begins to listen.
+func (k *Keeper) bind() {
+	s := &k.state
 	if k.doors, s.door = k.open(); s.door != nil {
 		k.Log.Warn("no socket for other clients and commands", "error", s.door)
 		return

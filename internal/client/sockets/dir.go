@@ -56,7 +56,11 @@ func OpenFirst(places []string) (*Dir, error) {
 	if errs == nil {
 		return nil, errors.New("no directory for sockets is known: set XDG_RUNTIME_DIR to an absolute path")
 	}
-	return nil, errors.Join(errs...)
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return nil, errors.New(strings.Join(texts, "; "))
 }
 
 // Open checks the directory of the sockets, makes it if it is missing, and opens it.

@@ -94,6 +94,8 @@ type Config struct {
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
 	Keep     Keep // what becomes of jobs that a call wants to be kept
+	// CanKeep returns why no job can be kept, although Keep says so. Nil: they can be.
+	CanKeep func() error
 	// Elsewhere returns the number of jobs and sessions that other engines keep in this workspace, and false
 	// while that is not known. The first reply after that says it. Nil: there are no other engines.
 	Elsewhere func() (int, bool)

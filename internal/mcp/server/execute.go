@@ -46,6 +46,11 @@ func (c *call) canKeep() error {
 	if c.args.Keep && c.Keep == KeepRefused {
 		return report.Mistakef("keep: this server ends with its client (REPL_KEEPER=off), so it can keep no job. Leave keep out, or have a person set REPL_KEEPER=on.")
 	}
+	if c.args.Keep && c.CanKeep != nil {
+		if err := c.CanKeep(); err != nil {
+			return report.Mistakef("keep: no later client and no command could reach the job (%v). Leave keep out, or have a person change that.", err)
+		}
+	}
 	return nil
 }
 
