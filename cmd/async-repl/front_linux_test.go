@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,11 +43,17 @@ func startFront(t testing.TB, env ...string) *started {
 // next starts another server like s, as the next client does.
 func (s *started) next() *started {
 	s.t.Helper()
+	n := s.another()
+	n.open()
+	return n
+}
+
+// another returns another server like s, which has not been started.
+func (s *started) another() *started {
 	n := *s
 	n.cmd = exec.Command(s.cmd.Path, s.cmd.Args[1:]...)
 	n.cmd.Dir, n.cmd.Env, n.log, n.cmd.WaitDelay = s.cmd.Dir, slices.Clone(s.cmd.Env), new(lockedBuffer), s.cmd.WaitDelay
 	n.cmd.Stderr = n.log
-	n.open()
 	return &n
 }
 
@@ -380,65 +385,6 @@ func TestLogOfAnEngine(t *testing.T) {
 	w.Close()
 	for range 300 { // more lines than the pipe takes
 		u.do("execute_command_async", "command", "true", "wait_seconds", 60)
-	}
-}
-
-// Front, engine, guard and worker are killed at random, alone and in pairs. Each call is answered
-// or its connection closed, the next call is served, and nothing is left.
-func TestFrontKillStorm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a storm")
-	}
-	rounds, seed := jobstest.Storm(t, 12)
-	victims := []string{"front", "engine", "guard", "worker"}
-	for i := range rounds {
-		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		chosen := []string{victims[r.IntN(4)], victims[r.IntN(4)]}[:1+r.IntN(2)]
-		if slices.Contains(chosen, "engine") && slices.Contains(chosen, "guard") {
-			continue // what both leave is for the records of the run
-		}
-		t.Run(fmt.Sprintf("%d %s", i, strings.Join(chosen, " and ")), func(t *testing.T) {
-			t.Parallel()
-			tag := newTag()
-			s := &storm{started: startFront(t, "STORM="+tag), rand: r, tag: tag}
-			s.write("tree.sh", treeScript)
-			s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
-			s.plant(false)
-			var pending []*client.Pending
-			for range 1 + r.IntN(5) {
-				p, err := s.Start("execute_command_async", map[string]any{"command": "sleep " + s.tag, "wait_seconds": 100})
-				must.Do(t, err)
-				pending = append(pending, p)
-			}
-			s.pause(time.Duration(r.ExpFloat64() * float64(50*time.Millisecond)))
-			lives, pids := true, map[string][]int{"front": {s.cmd.Process.Pid}, "engine": {s.engine()}, "guard": s.guards(), "worker": s.workers()}
-			for _, victim := range chosen {
-				for _, pid := range pids[victim] {
-					syscall.Kill(pid, syscall.SIGKILL)
-				}
-				lives = lives && victim != "front"
-				s.pause(time.Duration(r.IntN(20)) * time.Millisecond)
-			}
-			n := s.started
-			if !lives {
-				s.exit()
-				n = s.next()
-			}
-			n.Call(n.ctx(), "list_jobs", nil) // an error means that the engine was still dying
-			if err := n.do("execute_command_async", "command", "echo hi", "wait_seconds", 60).Expect("completed", "hi"); err != nil {
-				t.Error(err)
-			}
-			n.cmd.Process.Signal(syscall.SIGTERM) // an end of input would wait for the calls
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			for _, p := range pending {
-				if _, err := p.Reply(ctx); errors.Is(err, context.DeadlineExceeded) {
-					t.Error("a call is not answered")
-				}
-			}
-			n.exit()
-			s.clear()
-		})
 	}
 }
 
