@@ -405,6 +405,9 @@ func (c *campaign) land(closed bool) {
 func (c *campaign) sameClient() {
 	c.t.Helper()
 	before := c.engine
+	if _, err := c.Call(c.ctx(), "list_jobs", nil); err != nil && !errors.Is(err, client.ErrTool) { // the front need not know yet
+		c.errorf("the client is lost: %v", err)
+	}
 	if c.engine = pidOfEngine(c.started); c.engine == before {
 		c.errorf("the engine is the dead one")
 	}
