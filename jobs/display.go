@@ -40,6 +40,8 @@ func (p *Port) Display(d Display, data [][]byte, line func(n int) string) {
 	p.announceLate()
 	select {
 	case <-j.done:
+		j.saving.Lock()
+		defer j.saving.Unlock()
 		j.save(j.shared.store.Amend)
 	default:
 	}

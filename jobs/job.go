@@ -24,7 +24,9 @@ type Job struct {
 	findErrors func()             // fills errors from the log of a past job; nil: errors has them
 	past       bool               // see Past
 
-	saving sync.Mutex // held over a snapshot and its save: no older record replaces a newer one
+	// saving is held over a change after the job ran, its snapshot and its save: no older record
+	// replaces a newer one, and Record returns no end that a kill of the server would undo.
+	saving sync.Mutex
 
 	displaying sync.Mutex // held while a display and its line are added
 	displays   []Display  // the displays that were not replaced
@@ -71,7 +73,7 @@ func (j *Job) Log() output.Reader {
 	if _, none := j.shared.store.(noStore); none || j.past {
 		return j.log
 	}
-	return shownLog{j.log}
+	return shownLog{j.log, j.done}
 }
 
 // write appends to the output and returns the cursor of the first byte.
@@ -82,8 +84,19 @@ func (j *Job) write(s output.Stream, b []byte) (at int64) {
 }
 
 // Record returns a snapshot of the job. It is taken before the state of the output, so that a final
-// status comes with all output.
+// status comes with all output. An end has been saved when it is returned: if the server is killed
+// then, the next one returns the same.
 func (j *Job) Record() Record {
+	record := j.snapshot()
+	if record.Status.Final() {
+		j.saving.Lock() // waits for a save
+		defer j.saving.Unlock()
+	}
+	return record
+}
+
+// snapshot is Record that does not wait until an end has been saved.
+func (j *Job) snapshot() Record {
 	j.mu.Lock()
 	record, terminal := j.record, j.terminal
 	j.mu.Unlock()

@@ -125,6 +125,8 @@ func (j *Job) atLimit() {
 func (j *Job) end(out Outcome) {
 	j.write(output.Result, []byte(out.Result))
 	j.log.Finish()
+	j.saving.Lock() // Record waits for it
+	defer j.saving.Unlock()
 	j.conclude(out)
 	j.save(j.shared.store.End)
 }
@@ -176,6 +178,8 @@ func beginning(result string) (kept string, all int) {
 
 // amend lets f change the receipt of the ended job.
 func (j *Job) amend(f func(*Receipt)) {
+	j.saving.Lock()
+	defer j.saving.Unlock()
 	if j.amendRecord(f) {
 		j.save(j.shared.store.Amend)
 	}

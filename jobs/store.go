@@ -51,16 +51,15 @@ func (noStore) Past(string) iter.Seq[Past] { return func(func(Past) bool) {} }
 func (j *Job) begin() {
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	if err := j.shared.store.Begin(j.Record()); err != nil {
+	if err := j.shared.store.Begin(j.snapshot()); err != nil {
 		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
 	}
 }
 
-// save passes the present state of the job to one of the methods of its store.
+// save passes the present state of the job to one of the methods of its store. The caller holds
+// j.saving.
 func (j *Job) save(to func(Saved) error) {
-	j.saving.Lock()
-	defer j.saving.Unlock()
-	saved := Saved{Displays: j.Displays(), Numbered: j.Numbered(), Record: j.Record()}
+	saved := Saved{Displays: j.Displays(), Numbered: j.Numbered(), Record: j.snapshot()}
 	if saved.Record.Status.Final() {
 		saved.Short, _ = j.log.Short()
 	}
@@ -124,10 +123,18 @@ func (j *Job) Errors() *findings.Collector {
 
 // A shownLog is the log of a job as clients read it. Output is on disk before a client is shown it:
 // otherwise a client would find less after the server was killed than it has seen before.
-type shownLog struct{ output.Log }
+type shownLog struct {
+	output.Log
+	done <-chan struct{} // closed when the store has the end of the job, with what is in no file
+}
 
 func (l shownLog) Read(cursor int64, limit int) output.Chunk {
-	if st := l.Stat(); st.Final < 0 || st.End > st.Final { // else its store has what is in no file
+	select {
+	case <-l.done:
+		if st := l.Stat(); st.End > st.Final {
+			l.Flush()
+		}
+	default:
 		l.Flush()
 	}
 	return l.Log.Read(cursor, limit)

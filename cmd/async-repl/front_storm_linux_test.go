@@ -494,6 +494,9 @@ func (c *campaign) checkEngine(before int, dead, goodbye bool) {
 	}
 }
 
+// leftTime is how long after a start something of dead engines can be left.
+const leftTime = 2 * time.Second
+
 // nothingLeft waits until there is nothing of dead engines: neither processes nor names nor
 // directories.
 func (c *campaign) nothingLeft() {
@@ -504,7 +507,7 @@ func (c *campaign) nothingLeft() {
 		if len(found) == 0 {
 			break
 		}
-		if time.Since(began) > stormLimit {
+		if time.Since(began) > leftTime {
 			c.errorf("left: %s", strings.Join(found, "\n"))
 			return
 		}
