@@ -89,6 +89,10 @@ type followed struct {
 	keep   bool
 	engine int // the process that it began in
 
+	// What can have happened to it. Its end can come later than the next client.
+	goodbye bool // its client has said goodbye, and it is not kept
+	worker  bool // its worker was killed
+
 	// What replies have shown of it.
 	status string
 	output []byte // from the cursor 0 on
@@ -97,7 +101,7 @@ type followed struct {
 }
 
 func (f *followed) String() string {
-	return fmt.Sprintf("job %s (%s, %d lines, then %s, python %t, keep %t, engine %d)", f.id, f.tag, f.lines, f.then, f.python, f.keep, f.engine)
+	return fmt.Sprintf("job %s (%s, %d lines, then %s, python %t, keep %t, engine %d, goodbye %t, worker %t)", f.id, f.tag, f.lines, f.then, f.python, f.keep, f.engine, f.goodbye, f.worker)
 }
 
 // ended reports whether a reply has shown the end of the job.
@@ -214,7 +218,9 @@ func (c *campaign) round(i int) {
 	c.come()
 	c.checkEngine(before, dead, goodbye)
 	for _, f := range c.jobs {
-		c.check(f, expected{dead: dead && f.engine == before, goodbye: goodbye && !f.keep, worker: f.python && slices.Contains(victims, "worker")})
+		f.goodbye = f.goodbye || goodbye && !f.keep
+		f.worker = f.worker || f.python && slices.Contains(victims, "worker")
+		c.check(f, dead && f.engine == before)
 	}
 	c.nothingLeft()
 	c.forget()
@@ -412,7 +418,8 @@ func (c *campaign) sameClient() {
 		c.errorf("the engine is the dead one")
 	}
 	for _, f := range c.jobs {
-		c.check(f, expected{dead: true, worker: f.python})
+		f.worker = f.python // it can have been a victim
+		c.check(f, true)
 	}
 	f := c.choose()
 	tool, args := c.call(f)
@@ -420,19 +427,13 @@ func (c *campaign) sameClient() {
 	c.startedAs(f, must.Get(c.Call(c.ctx(), tool, args))(c.t))
 }
 
-// An expected says what can have happened to a job since it was seen.
-type expected struct {
-	dead    bool // its engine was killed
-	goodbye bool // its client has said goodbye
-	worker  bool // its worker was killed
-}
-
-// check compares a job with what replies have shown of it.
-func (c *campaign) check(f *followed, e expected) {
+// check compares a job with what replies have shown of it. dead reports whether its engine was
+// killed.
+func (c *campaign) check(f *followed, dead bool) {
 	c.t.Helper()
 	var r client.Reply
 	polltest.Check(c.t, func() (err error) { // an engine that ends after a goodbye has its jobs for a moment
-		if r, err = c.Call(c.ctx(), "check_job_status", map[string]any{"job_id": f.id, "wait_seconds": 0}); err != nil && !e.goodbye {
+		if r, err = c.Call(c.ctx(), "check_job_status", map[string]any{"job_id": f.id, "wait_seconds": 0}); err != nil && !f.goodbye {
 			c.t.Fatalf("round %s: %s: %v", c.what, f, err)
 		}
 		return err
@@ -443,10 +444,8 @@ func (c *campaign) check(f *followed, e expected) {
 	killed := strings.HasPrefix(f.status, "failed (server was killed")
 	switch {
 	case ended: // shown has compared it
-	case e.dead && !isEnd(f.status), killed && !e.dead:
-		c.errorf("%s is %q, %+v", f, f.status, e)
-	case word == "failed" && !killed && !e.worker, word == "cancelled" && !e.goodbye:
-		c.errorf("%s is %q, %+v", f, f.status, e)
+	case dead && !isEnd(f.status), killed && !dead, word == "failed" && !killed && !f.worker, word == "cancelled" && !f.goodbye:
+		c.errorf("%s is %q; its engine was killed: %t", f, f.status, dead)
 	case word == "completed" && f.then == "stays":
 		c.errorf("%s is %q", f, f.status)
 	}
@@ -590,7 +589,7 @@ func (c *campaign) end() {
 		return
 	}
 	for _, f := range c.past {
-		c.check(f, expected{})
+		c.check(f, false)
 	}
 	syscall.Kill(c.engine, syscall.SIGTERM)
 	c.out.Close()
