@@ -185,6 +185,58 @@ func TestClientKilled(t *testing.T) {
 	}
 }
 
+// Branch, checkpoint, shell session, question and screen survive take-overs.
+func TestStateOutlivesTakeOvers(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	s.do("execute_python", "code", "x = [1, 2]", "checkpoint", true, "wait_seconds", 60)
+	s.do("create_session", "name", "branch", "from_session", "default")
+	s.do("execute_python", "code", "x.append(3)", "session", "branch", "wait_seconds", 60)
+	s.do("execute_python", "code", "x = None", "wait_seconds", 60)
+	s.do("execute_command_async", "command", "cd / && answer=42", "shell_session", "sh", "wait_seconds", 60)
+	asks := s.do("execute_python", "code", "name = input('Name? ')", "session", "asks", "wait_seconds", 60).Header("Job ID")
+	const draws = `printf '\033[2J\033[3;5HHello'; read line; printf '\033[4;5H%s' "$line"; read line`
+	screen := s.do("execute_command_async", "command", draws, "wait_seconds", 0).Header("Job ID")
+	for s.do("check_job_status", "job_id", screen, "wait_seconds", 1).Header("Waiting") == "" {
+	}
+	shows := func() string { return s.do("check_job_status", "job_id", screen, "view", "screen").Section("SCREEN") }
+	before, engine := shows(), s.engine()
+	if !strings.Contains(before, "\n\n    Hello") {
+		t.Fatalf("the screen is %q", before)
+	}
+	for _, end := range []func(){func() { s.cmd.Process.Kill(); s.exit() }, func() { s.lose() }} {
+		end()
+		s = s.next()
+		if got := shows(); got != before {
+			t.Errorf("the screen was %q and is %q", before, got)
+		}
+		if r := s.do("check_python_status", "job_id", asks); r.Header("Status") != "waiting_input" || !strings.Contains(string(r), "Name? ") {
+			t.Errorf("the question: %s", r)
+		}
+		if got := s.do("execute_python", "code", "x", "session", "branch", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "[1, 2, 3]") {
+			t.Errorf("the branch has %s", got)
+		}
+		if err := s.do("execute_command_async", "command", "echo $PWD $answer", "shell_session", "sh", "wait_seconds", 60).Expect("completed", "/ 42"); err != nil {
+			t.Error(err)
+		}
+	}
+	s.do("restart_python_worker", "checkpoint", "latest")
+	if got := s.do("execute_python", "code", "x", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "[1, 2]") {
+		t.Errorf("the checkpoint has %s", got)
+	}
+	s.do("send_python_input", "job_id", asks, "text", "Ada", "wait_seconds", 60)
+	if got := s.do("execute_python", "code", "name", "session", "asks", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "'Ada'") {
+		t.Errorf("the answer is %s", got)
+	}
+	s.do("send_command_input", "job_id", screen, "text", "World\n", "wait_seconds", 60)
+	if got := shows(); !strings.Contains(got, "    HelloWorld\n    World") {
+		t.Errorf("the screen is %q", got)
+	}
+	if got := s.engine(); got != engine {
+		t.Errorf("the engine was %d and is %d", engine, got)
+	}
+}
+
 // A goodbye ends everything, within the time that a client gives: by a signal, or by the end of
 // input.
 func TestGoodbyeEndsTheEngine(t *testing.T) {

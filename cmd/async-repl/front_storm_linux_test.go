@@ -215,8 +215,9 @@ func (c *campaign) round(i int) {
 		c.exit()
 		c.land(true)
 	}
+	left := c.engine // not before, if the same client has come back
 	c.come()
-	c.checkEngine(before, dead, goodbye)
+	c.checkEngine(left, dead && left == before, goodbye)
 	for _, f := range c.jobs {
 		f.goodbye = f.goodbye || goodbye && !f.keep
 		f.worker = f.worker || f.python && slices.Contains(victims, "worker")
