@@ -119,9 +119,10 @@ type campaign struct {
 	answers *answers
 	flying  []flying
 	jobs    []*followed
-	past    []*followed // ended, and checked at the end of the campaign
-	slowest time.Duration
-	what    string // of the round, for errors
+	past    []*followed   // ended, and checked at the end of the campaign
+	slowest time.Duration // how long something of a dead engine was there after a start
+	slowly  string        // what it was, and in which round
+	what    string        // of the round, for errors
 }
 
 // A flying call has not been answered yet.
@@ -501,19 +502,20 @@ const leftTime = 2 * time.Second
 // directories.
 func (c *campaign) nothingLeft() {
 	c.t.Helper()
-	began := time.Now()
-	for {
+	for began := time.Now(); ; c.pause(5 * time.Millisecond) {
 		found := c.strays()
 		if len(found) == 0 {
-			break
+			return
 		}
-		if time.Since(began) > leftTime {
+		took := time.Since(began)
+		if took > c.slowest {
+			c.slowest, c.slowly = took, "round "+c.what+": "+strings.Join(found, "\n")
+		}
+		if took > leftTime {
 			c.errorf("left: %s", strings.Join(found, "\n"))
 			return
 		}
-		c.pause(5 * time.Millisecond)
 	}
-	c.slowest = max(c.slowest, time.Since(began))
 }
 
 // strays returns what is there and is neither the front nor the engine of the client that is there,
@@ -600,5 +602,5 @@ func (c *campaign) end() {
 	if names := c.sockets(); len(names) > 0 {
 		c.errorf("left are %v", names)
 	}
-	c.t.Logf("%d jobs; nothing was left %v after a start, at most", len(c.past)+len(c.jobs), c.slowest)
+	c.t.Logf("%d jobs; last was left, for %v, %s", len(c.past)+len(c.jobs), c.slowest, c.slowly)
 }
