@@ -106,15 +106,7 @@ func (p *player) endsWithClient() (why string, err error) {
 	if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) && refusal.Code == 0 {
 		return refusal.Text, nil
 	}
-	if err != nil {
-		return "", err
-	}
-	status, err := p.stdio.Call(p.ctx, "server_status", nil)
-	lacks := status.Header("Does not work")
-	if !strings.Contains(lacks, "no later client") {
-		lacks = ""
-	}
-	return lacks, err
+	return "", err
 }
 
 // next lets something happen to the client over stdio and starts another one.
