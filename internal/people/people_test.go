@@ -263,6 +263,9 @@ func TestWaitForSeveral(t *testing.T) {
 	w.run("wait", "--timeout", "0.2", long.ID(), good.ID()).expect(t, line(good), "async-repl: the time is over: 1 of 2 jobs have ended\n", 124)
 	asks := s.start("printf 'PIN: '; read x")
 	w.run("wait", long.ID(), asks.ID()).expect(t, asks.ID()+" waits for input: PIN:\n", "", 123)
+	key := s.start("stty -icanon; dd bs=1 count=1")
+	w.run("wait", key.ID()).expect(t, key.ID()+" waits for a key\n", "", 123)
+	w.run("ps").expect(t, "~dd bs=1 count=1 (waits for a key)\n", "", 0)
 	w.run("wait", long.ID(), "01ARZ3NDEKTSV4RRFFQ69G5FAV").expect(t, "", "~there is no job", 125)
 }
 

@@ -236,8 +236,10 @@ func table(w io.Writer, list []*report.Document, short int) {
 			kind += " " + j.Session
 		}
 		what := view.Line(j.Title, titleMax)
-		if j.Question != nil {
-			what += fmt.Sprintf(" (asks %q)", view.Line(j.Question.Prompt, titleMax))
+		if q := j.Question; q != nil && q.Prompt != "" {
+			what += fmt.Sprintf(" (asks %q)", view.Line(q.Prompt, titleMax))
+		} else if q != nil {
+			what += fmt.Sprintf(" (waits for a %s)", q.Kind)
 		}
 		status := j.StatusText
 		if j.Keep {

@@ -169,6 +169,9 @@ func news(j *report.Document) string {
 	if j.Question == nil {
 		return j.ID + " accepts input"
 	}
+	if j.Question.Prompt == "" {
+		return j.ID + " waits for a " + j.Question.Kind
+	}
 	return strings.TrimSpace(j.ID + " waits for input: " + report.OneLine(j.Question.Prompt))
 }
 
