@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -135,7 +136,7 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 // takeOver connects to an engine of the same identity that no client has. It notes the engines that
 // speak another protocol in hello.
 func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.Conn, bool) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	dir, err := sockets.OpenFirst(socketPlaces())
 	if err != nil {
@@ -152,14 +153,18 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 		if name.Identity != identity {
 			continue
 		}
-		conn, _, err := dir.Dial(ctx, name, *hello)
+		conn, _, err := dir.Dial(limited, name, *hello)
 		if err == nil {
 			return conn, true
 		}
+		level := slog.LevelWarn // its jobs and variables are there, and the client will miss them
 		if other := (*sockets.OtherProtocol)(nil); errors.As(err, &other) {
 			hello.Older = append(hello.Older, *other)
+			level = slog.LevelDebug // the first reply says it
+		} else if errors.Is(err, sockets.ErrBusy) || errors.Is(err, sockets.ErrGone) || errors.As(err, new(sockets.Refusal)) || ctx.Err() != nil {
+			level = slog.LevelDebug
 		}
-		e.Log.Debug("an engine was not taken over", "name", name.String(), "error", err)
+		e.Log.Log(ctx, level, "an engine was not taken over", "name", name.String(), "error", err)
 	}
 	return nil, false
 }

@@ -72,6 +72,27 @@ func kill(t testing.TB, pid int) {
 	polltest.Until(t, "the end of a killed process", func() bool { return !alive(pid) })
 }
 
+// If an engine that waits can't be taken over, the log says why.
+func TestEngineThatIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.lose()
+	for i := range 10 { // a variable can have 128 KiB
+		s.cmd.Env = append(s.cmd.Env, fmt.Sprintf("LARGE%d=%s", i, strings.Repeat("x", 120<<10)))
+	}
+	n := s.next()
+	if r := n.do("list_sessions"); r.Header("Resumed") != "" {
+		t.Errorf("the next client reads %s", r)
+	}
+	polltest.Until(t, "the reason in the log", func() bool {
+		return strings.Contains(n.log.String(), "level=WARN msg=\"an engine was not taken over\"")
+	})
+	if !strings.Contains(n.log.String(), "error=\"the environment has ") {
+		t.Errorf("the log: %s", n.log)
+	}
+}
+
 // A server that is not used is one process, and a used one has an engine that leads a session of
 // its own, works in the root directory and holds nothing of the client.
 func TestUnusedServerIsOneProcess(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -60,6 +61,9 @@ func (c *Config) attach() *cobra.Command {
 		a := &attachment{config: c, job: j, in: in}
 		rows, about, err := a.screen(ctx)
 		if err != nil {
+			if why, ok := strings.CutSuffix(err.Error(), ". Use view=text"); ok {
+				return fmt.Errorf("%s: use async-repl send and async-repl logs -f", why)
+			}
 			return err
 		}
 		fmt.Fprintf(c.Err, "Attached to job %s. Ctrl-] detaches.\n", j.ID)

@@ -94,6 +94,11 @@ var (
 	ErrGone = errors.New("the engine has ended")
 )
 
+// A Refusal is the reason of an engine that accepts no such connection.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
 // OtherProtocol is the error of an engine whose protocol differs.
 type OtherProtocol struct {
 	Name     Name
@@ -218,8 +223,8 @@ func (c *Conn) Greet(h Hello) error {
 	return err
 }
 
-// Answer reads the answer to a hello. The error is ErrBusy, ErrGone, an *OtherProtocol or the reason for
-// people.
+// Answer reads the answer to a hello. The error is ErrBusy, ErrGone, an *OtherProtocol, a Refusal or the
+// reason for people.
 func (c *Conn) Answer() (Welcome, error) {
 	line, err := c.line(maxAnswer)
 	c.sent.Close() // no engine sends one
@@ -244,7 +249,7 @@ func (c *Conn) Answer() (Welcome, error) {
 		n, _ := strconv.Atoi(number)
 		return Welcome{}, &OtherProtocol{Protocol: n, Version: version}
 	case "refused:":
-		return Welcome{}, errors.New(rest)
+		return Welcome{}, Refusal(rest)
 	}
 	return Welcome{}, fmt.Errorf("the engine answered %.40q, which this version does not know", line)
 }
