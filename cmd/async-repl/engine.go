@@ -145,7 +145,7 @@ func closeInherited() {
 func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 	return keeper.Config{
 		Env:    s.GuardEnv,
-		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Identity: s.identity,
+		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Search: places(), Identity: s.identity,
 		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
 	}
 }

@@ -138,33 +138,35 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.Conn, bool) {
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	dir, err := sockets.OpenFirst(socketPlaces())
-	if err != nil {
-		e.Log.Debug("no engine can be taken over", "error", err) // an engine that can't listen says so in its status
-		return nil, false
-	}
-	defer dir.Close()
 	identity, err := e.identity()
 	if err != nil {
 		return nil, false
 	}
-	names, _ := dir.Names() // an error means that there is none
-	for _, name := range names {
-		if name.Identity != identity {
-			continue
+	dirs, _ := sockets.OpenAll(places()) // an engine that can't listen says why in its status
+	defer func() {
+		for _, dir := range dirs {
+			dir.Close()
 		}
-		conn, _, err := dir.Dial(limited, name, *hello)
-		if err == nil {
-			return conn, true
+	}()
+	for _, dir := range dirs {
+		names, _ := dir.Names() // an error means that there is none
+		for _, name := range names {
+			if name.Identity != identity {
+				continue
+			}
+			conn, _, err := dir.Dial(limited, name, *hello)
+			if err == nil {
+				return conn, true
+			}
+			level := slog.LevelWarn // its jobs and variables are there, and the client will miss them
+			if other := (*sockets.OtherProtocol)(nil); errors.As(err, &other) {
+				hello.Older = append(hello.Older, *other)
+				level = slog.LevelDebug // the first reply says it
+			} else if errors.Is(err, sockets.ErrBusy) || errors.Is(err, sockets.ErrGone) || errors.As(err, new(sockets.Refusal)) || ctx.Err() != nil {
+				level = slog.LevelDebug
+			}
+			e.Log.Log(ctx, level, "an engine was not taken over", "name", name.String(), "error", err)
 		}
-		level := slog.LevelWarn // its jobs and variables are there, and the client will miss them
-		if other := (*sockets.OtherProtocol)(nil); errors.As(err, &other) {
-			hello.Older = append(hello.Older, *other)
-			level = slog.LevelDebug // the first reply says it
-		} else if errors.Is(err, sockets.ErrBusy) || errors.Is(err, sockets.ErrGone) || errors.As(err, new(sockets.Refusal)) || ctx.Err() != nil {
-			level = slog.LevelDebug
-		}
-		e.Log.Log(ctx, level, "an engine was not taken over", "name", name.String(), "error", err)
 	}
 	return nil, false
 }

@@ -72,6 +72,31 @@ func kill(t testing.TB, pid int) {
 	polltest.Until(t, "the end of a killed process", func() bool { return !alive(pid) })
 }
 
+// A client that gives its servers another environment finds an engine, too.
+func TestEngineOfAnotherRuntimeDirectory(t *testing.T) {
+	t.Parallel()
+	s := prepareFront(t, "TMPDIR="+t.TempDir(), "XDG_RUNTIME_DIR=") // as Codex does
+	s.open()
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.lose()
+	s.cmd.Env = append(s.cmd.Env, "XDG_RUNTIME_DIR="+t.TempDir())
+	n := s.next()
+	if r := n.do("execute_python", "code", "x", "wait_seconds", 60); !strings.Contains(r.Header("Resumed"), "session default") {
+		t.Errorf("the next client reads %s", r)
+	}
+	n.do("execute_command_async", "command", "read line", "keep", true, "wait_seconds", 0)
+	n.stop()
+	n.exit()
+	n.cmd.Env = append(n.cmd.Env, "REPL_MAX_JOBS=7")
+	other := n.next()
+	polltest.Check(t, func() error { // the first reply can be faster than the other engine
+		if said := other.do("list_jobs").Header("Kept elsewhere"); said != "1 job (async-repl ps)" {
+			return fmt.Errorf("Kept elsewhere: %q", said)
+		}
+		return nil
+	})
+}
+
 // If an engine that waits can't be taken over, the log says why.
 func TestEngineThatIsNotTakenOver(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,8 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 }
 
 // places returns the directories that can have the sockets of engines. A client can give its server
-// less of the environment than a shell has, or a shell less than a login: the usual places are added.
+// less of the environment than a shell has (Codex passes on no XDG_RUNTIME_DIR), or a shell less than a
+// login: the usual places are added.
 func places() []string {
 	usual := sockets.Places(filepath.Join("/run/user", strconv.Itoa(os.Getuid())), "/tmp")
 	all := sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())

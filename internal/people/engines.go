@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -55,19 +54,13 @@ func (c *Config) reach(ctx context.Context) *fleet {
 	defer cancel()
 	var mu sync.Mutex
 	var dialing errgroup.Group
-	for _, place := range c.Places {
-		if _, err := os.Lstat(place); err != nil {
-			continue // no engine has made it
-		}
-		dir, err := sockets.Open(place)
-		if err != nil {
-			f.silent = append(f.silent, err)
-			continue
-		}
+	dirs, errs := sockets.OpenAll(c.Places)
+	f.silent = errs
+	for _, dir := range dirs {
 		defer dir.Close()
 		names, err := dir.Names()
 		if err != nil {
-			f.silent = append(f.silent, fmt.Errorf("listing the engines in %s: %w", place, err))
+			f.silent = append(f.silent, fmt.Errorf("listing the engines in %s: %w", dir.Path(), err))
 		}
 		for _, name := range names {
 			dialing.Go(func() error { // owned by this call, which waits for it; ends within HelloTime

@@ -117,13 +117,14 @@ func (k *Keeper) makeRoom(ctx context.Context) {
 	}
 	defer unlock()
 	type other struct {
+		dir  string
 		name sockets.Name
 		left time.Time
 	}
 	var waiting []other
-	k.others(ctx, func(name sockets.Name, w sockets.Welcome) {
+	k.others(ctx, func(dir string, name sockets.Name, w sockets.Welcome) {
 		if !w.Ends.IsZero() {
-			waiting = append(waiting, other{name, w.Left})
+			waiting = append(waiting, other{dir, name, w.Left})
 		}
 	})
 	slices.SortFunc(waiting, func(a, b other) int { return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.name.PID, b.name.PID)) })
@@ -131,10 +132,20 @@ func (k *Keeper) makeRoom(ctx context.Context) {
 		return // a client has come
 	}
 	for len(waiting) >= maxLingering { // this engine waits, too
-		if c, _, err := dir.Dial(ctx, waiting[0].name, sockets.Hello{Version: k.Version, Role: sockets.Yield}); err == nil {
-			c.Close()
-		}
+		k.end(ctx, waiting[0].dir, waiting[0].name)
 		waiting = waiting[1:]
+	}
+}
+
+// end ends an engine that waits for a client.
+func (k *Keeper) end(ctx context.Context, path string, name sockets.Name) {
+	dir, err := sockets.Open(path)
+	if err != nil {
+		return // it can't be reached any more
+	}
+	defer dir.Close()
+	if c, _, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Yield}); err == nil {
+		c.Close()
 	}
 }
 
@@ -146,7 +157,7 @@ func (k *Keeper) elsewhere() func() (int, bool) {
 	k.conns.Go(func() {         // joined by Wait; ends when the others have answered
 		defer close(answer)
 		kept := 0
-		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) { kept += w.Kept })
+		k.others(k.cut, func(_ string, _ sockets.Name, w sockets.Welcome) { kept += w.Kept })
 		answer <- kept
 	})
 	return func() (int, bool) {
@@ -160,24 +171,23 @@ func (k *Keeper) elsewhere() func() (int, bool) {
 }
 
 // others asks each other engine of the workspace for its state.
-func (k *Keeper) others(ctx context.Context, f func(sockets.Name, sockets.Welcome)) {
-	dir, err := sockets.OpenFirst(k.Places)
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	names, _ := dir.Names() // an error: there are none
-	for _, name := range names {
-		if name.PID == os.Getpid() {
-			continue
-		}
-		c, w, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Person})
-		if err != nil {
-			continue
-		}
-		c.Close()
-		if w.Workspace == k.workspace {
-			f(name, w)
+func (k *Keeper) others(ctx context.Context, f func(dir string, name sockets.Name, w sockets.Welcome)) {
+	dirs, _ := sockets.OpenAll(k.Search) // an error: no engine of ours is there
+	for _, dir := range dirs {
+		defer dir.Close()
+		names, _ := dir.Names() // an error: there are none
+		for _, name := range names {
+			if name.PID == os.Getpid() {
+				continue
+			}
+			c, w, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Person})
+			if err != nil {
+				continue
+			}
+			c.Close()
+			if w.Workspace == k.workspace {
+				f(dir.Path(), name, w)
+			}
 		}
 	}
 }

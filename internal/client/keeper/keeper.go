@@ -26,6 +26,7 @@ type Config struct {
 	// Places are the paths that the directory of the sockets can have, see [sockets.Places]. Without one
 	// that can be used, the engine has only its first client.
 	Places   []string
+	Search   []string               // the paths that the directories of other engines' sockets can have
 	Identity func() (string, error) // computes the identity of the engine, see [sockets.Identity]
 
 	Linger        time.Duration // how long the engine continues after its client was lost

@@ -49,7 +49,7 @@ func start(t *testing.T, linger time.Duration) *world {
 	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t) // plays the standard error of the process
 	t.Cleanup(func() { log.Close() })
 	k := keeper.New(keeper.Config{
-		Engine: w.eng, Version: "test", Places: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
+		Engine: w.eng, Version: "test", Places: w.places, Search: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
 		Identity: func() (string, error) { return sockets.Identity(w.eng.Workspace(), "", "", nil) },
 		Trail: keeper.NewTrail(keeper.TrailConfig{
 			Stderr: log, Writer: log, Path: func() (string, error) { return filepath.Join(t.TempDir(), "warnings"), nil }, Level: func(slog.Level) {},

@@ -63,6 +63,22 @@ func OpenFirst(places []string) (*Dir, error) {
 	return nil, errors.New(strings.Join(texts, "; "))
 }
 
+// OpenAll opens those of places that exist: clients and shells can have other variables, so that each makes
+// its engine listen in another place. The errors say why others can't be used.
+func OpenAll(places []string) (dirs []*Dir, errs []error) {
+	for _, path := range places {
+		if _, err := os.Lstat(path); err != nil {
+			continue // no engine has made it
+		}
+		if d, err := Open(path); err == nil {
+			dirs = append(dirs, d)
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	return dirs, errs
+}
+
 // Open checks the directory of the sockets, makes it if it is missing, and opens it.
 func Open(path string) (*Dir, error) {
 	above, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY|unix.O_DIRECTORY, 0)
