@@ -369,7 +369,7 @@ func (s *started) prints(id, text string) client.Reply {
 func (s *started) exit() string {
 	s.t.Helper()
 	done := make(chan struct{})
-	go func() { // ends with the server, which the cleanup kills
+	go func() { // joined below; ends with the server
 		defer close(done)
 		s.cmd.Wait()
 	}()
@@ -377,6 +377,8 @@ func (s *started) exit() string {
 	case <-done:
 		return s.cmd.ProcessState.String()
 	case <-time.After(patience):
+		s.cmd.Process.Kill()
+		<-done // or the cleanup would wait for it, too
 		s.t.Fatal("the server does not end")
 		return ""
 	}
