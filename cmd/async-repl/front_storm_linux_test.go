@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -134,11 +135,14 @@ type flying struct {
 
 // answers counts the answers that a server writes, by the id of the request.
 type answers struct {
+	mu    sync.Mutex
 	rest  []byte
 	count map[int]int
 }
 
 func (a *answers) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.rest = append(a.rest, p...)
 	for {
 		line, rest, complete := bytes.Cut(a.rest, []byte("\n"))
@@ -403,6 +407,8 @@ func (c *campaign) land(closed bool) {
 	if !closed {
 		return
 	}
+	c.answers.mu.Lock()
+	defer c.answers.mu.Unlock()
 	for id, n := range c.answers.count {
 		if n > 1 {
 			c.errorf("request %d has %d answers", id, n)
