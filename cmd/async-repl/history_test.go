@@ -93,6 +93,7 @@ func TestPastJobs(t *testing.T) {
 // reply has shown of them is not lost.
 func TestKilledServerIsAccountedFor(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
+	oneProcess(t, "TestFrontKillStorm kills engines")
 	state := filepath.Join(t.TempDir(), "state")
 	first := startServer(t, "REPL_STATE_DIR="+state)
 	first.do("execute_python", "code", "rows = [1]\ntotal = 2")
@@ -129,6 +130,7 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 // receipt says so.
 func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
+	oneProcess(t, "TestFrontKillStorm kills engines")
 	state := filepath.Join(t.TempDir(), "state")
 	first := startServer(t, "REPL_STATE_DIR="+state)
 	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "tty", false, "wait_seconds", 0)

@@ -102,6 +102,7 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 // The directory of the program pip goes with its server. That of a server that was killed goes with
 // the first call of the next one in the workspace.
 func TestProgramPipIsRemoved(t *testing.T) {
+	oneProcess(t, "the engine outlives the process that the test kills")
 	state := t.TempDir()
 	find := func(s *started) string {
 		status, out := s.sh("command -v pip")
