@@ -118,8 +118,13 @@ func (a *attached) name() (name sockets.Name) {
 	return name
 }
 
-// lose closes the connection without a goodbye.
-func (a *attached) lose() { a.conn.Close() }
+// lose closes the connection without a goodbye. It also shuts the socket down: a process that another
+// test has just forked holds it until its exec.
+func (a *attached) lose() {
+	a.conn.CloseRead()
+	a.conn.CloseWrite()
+	a.conn.Close()
+}
 
 // leave says goodbye.
 func (a *attached) leave(goodbye string) {
