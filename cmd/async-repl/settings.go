@@ -107,7 +107,7 @@ var table = []setting{
 			return nil
 		}},
 
-	{"REPL_KEEPER", "keeper", "off", "on: jobs are in a process of their own, which outlives a client that was lost; off: the server is one process",
+	{"REPL_KEEPER", "keeper", "on; off on macOS", "on: jobs are in a process of their own, which outlives a client that was lost; off: the server is one process",
 		func(s *settings, v string) error { return setKeeper(&s.keeps, v) }},
 	{"REPL_LINGER", "linger", "2m; 0 if CI is set", "how long jobs and variables wait for the next client after one was lost",
 		func(s *settings, v string) error { return setDuration(&s.linger, v, 0, math.MaxInt64) }},
@@ -285,7 +285,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 			Workspace: cwd, StateDir: defaultStateDir(getenv), SessionTTL: unset,
 			MaxJobs: 1000, MaxSessions: 50, MaxOutput: 1 << 30, MaxState: 10 << 30,
 		},
-		grace: engine.DefaultGrace, logLevel: slog.LevelWarn, linger: 2 * time.Minute,
+		grace: engine.DefaultGrace, logLevel: slog.LevelWarn, keeps: keeper.Available() == nil, linger: 2 * time.Minute,
 	}
 	if getenv("CI") != "" { // nobody comes back, and the machine should be left as it was
 		s.linger = 0
