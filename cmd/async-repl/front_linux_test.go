@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
@@ -57,13 +58,34 @@ func (s *started) another() *started {
 	return &n
 }
 
-// lose ends the client, as a kill does: the front's input ends, and nobody reads its output. The
-// output comes first, because this process can lose its processor for longer than killTime.
+// lose kills the client: a process that has our ends of the streams dies, and the kernel closes one
+// after the other, the front's input first.
 func (s *started) lose() {
-	s.out.Close()
-	s.stdin.Close()
+	s.t.Helper()
+	in, out := s.stdin.(*os.File), s.out
+	var pid int
+	var err error
+	must.Do(s.t, descriptor.Use(in, func(in int) error {
+		return descriptor.Use(out, func(out int) error {
+			pid, err = syscall.ForkExec(sleep(), []string{"sleep", "1000"}, &syscall.ProcAttr{Files: []uintptr{uintptr(in), uintptr(out)}})
+			return err
+		})
+	}))
+	in.Close()
+	out.Close()
+	syscall.Kill(pid, syscall.SIGKILL)
+	must.Get(syscall.Wait4(pid, nil, 0, nil))(s.t)
 	s.exit()
 }
+
+// sleep returns the path of sleep(1).
+var sleep = sync.OnceValue(func() string {
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		panic(err)
+	}
+	return path
+})
 
 // kill kills a process of the server and waits until it has ended.
 func kill(t testing.TB, pid int) {
@@ -171,17 +193,9 @@ func TestEngineKilledInACall(t *testing.T) {
 	_, after, _ := strings.Cut(string(s.prints(job, "pid ")), "pid ")
 	var pid int
 	must.Get(fmt.Sscanf(after, "%d.", &pid))(t)
-	reply := make(chan error, 1)
-	p := must.Get(s.Start("execute_command_async", map[string]any{"command": "echo > ran; sleep 300", "wait_seconds": 100}))(t)
-	go func() { // joined below
-		_, err := p.Reply(s.ctx())
-		reply <- err
-	}()
-	polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(s.dir, "ran")); return err == nil })
 	first := s.engine()
-	kill(t, first)
-	if err := <-reply; !errors.Is(err, client.ErrTool) || !strings.Contains(err.Error(), "died during this call (signal: killed)") || !strings.Contains(err.Error(), "list_jobs") {
-		t.Errorf("the call is answered with %v", err)
+	if got := s.killInACall(); !strings.HasPrefix(got, "The server died during this call (signal: killed), with ") {
+		t.Errorf("the call is answered with %q", got)
 	}
 	processtest.Gone(t, pid)
 	if r := s.do("execute_python", "code", "'x' in globals()", "wait_seconds", 60); r.Section("RESULT") != "False\n" && r.Section("RESULT") != "False" {
@@ -190,9 +204,37 @@ func TestEngineKilledInACall(t *testing.T) {
 	if second := s.engine(); second == first || second == 0 {
 		t.Errorf("the engines are %d and %d", first, second)
 	}
-	if !strings.Contains(s.log.String(), "the engine died") {
+	if !strings.Contains(s.log.String(), `msg="the engine died" how="signal: killed" calls=1`) {
 		t.Errorf("the log is %q", s.log)
 	}
+
+	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.lose()
+	n := s.next() // it is not the parent of the engine that it takes over
+	n.do("list_jobs")
+	if got := n.killInACall(); !strings.HasPrefix(got, "The server died during this call, with its running jobs and its variables. The next call starts it again;") {
+		t.Errorf("the call is answered with %q", got)
+	}
+	if !strings.Contains(n.log.String(), `msg="the engine died" how=unknown calls=1`) {
+		t.Errorf("the log is %q", n.log)
+	}
+}
+
+// killInACall kills the engine in a call, and returns the error that answers the call.
+func (s *started) killInACall() string {
+	s.t.Helper()
+	ran := filepath.Join(s.dir, "ran")
+	p := must.Get(s.Start("execute_command_async", map[string]any{"command": "echo > ran; sleep 300", "wait_seconds": 100}))(s.t)
+	polltest.Until(s.t, "the job", func() bool { _, err := os.Stat(ran); return err == nil })
+	kill(s.t, s.engine())
+	_, err := p.Reply(s.ctx())
+	var refusal *client.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Text, "list_jobs") {
+		s.t.Errorf("the call is answered with %v", err)
+		return ""
+	}
+	must.Do(s.t, os.Remove(ran))
+	return refusal.Text
 }
 
 // A client that is killed loses nothing: the next one finds its jobs and variables.
@@ -341,14 +383,11 @@ func TestHangupDecidesNothing(t *testing.T) {
 func TestEngineThatDiesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)
-	for range 3 {
-		p := must.Get(s.Start("execute_command_async", map[string]any{"command": "echo > ran; sleep 300", "wait_seconds": 100}))(t)
-		polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(s.dir, "ran")); return err == nil })
-		kill(t, s.engine())
-		if _, err := p.Reply(s.ctx()); !errors.Is(err, client.ErrTool) {
-			t.Errorf("answered with %v", err)
-		}
-		must.Do(t, os.Remove(filepath.Join(s.dir, "ran")))
+	for range 2 {
+		s.killInACall()
+	}
+	if got := s.killInACall(); !strings.Contains(got, "It has died 3 times within 10s: calls are refused until ") {
+		t.Error(got)
 	}
 	if got := s.refused("list_jobs"); !strings.Contains(got, "died 3 times within 10s (signal: killed)") {
 		t.Error(got)

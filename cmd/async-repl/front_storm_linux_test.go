@@ -214,11 +214,10 @@ func (c *campaign) round(i int) {
 		}
 		if goodbye {
 			c.cmd.Process.Signal(syscall.SIGTERM)
+			c.exit()
 		} else {
-			c.out.Close() // in this order it is gone when the input ends
-			c.stdin.Close()
+			c.lose()
 		}
-		c.exit()
 		c.land(true)
 	}
 	left := c.engine // not before, if the same client has come back

@@ -182,11 +182,16 @@ func TestRefusesAfterDeaths(t *testing.T) {
 			time.Sleep(refusalTime/2 + time.Millisecond)
 		}
 		time.Sleep(refusalTime)
-		for range deathsAllowed {
+		for range deathsAllowed - 1 {
 			dies()
 		}
-		engines := len(w.all())
+		engines := len(w.all()) + 1
 		until := time.Now().Add(refusalTime)
+		w.send(toolCall("1", "gate"))
+		<-w.calls.entered
+		w.last().conn.Close()
+		w.is(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"The server died during this call (signal: killed), with its running jobs and its variables. It has died 3 times within 10s: calls are refused until ` +
+			until.Format(time.TimeOnly) + `, and the first one after that starts it again; list_jobs then shows what became of the jobs."}],"isError":true}}`)
 		for range 2 {
 			w.send(toolCall("1", "who"))
 			w.is(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"The server died 3 times within 10s (signal: killed). Calls are refused until ` +

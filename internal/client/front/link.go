@@ -2,8 +2,10 @@ package front
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -114,7 +116,7 @@ func (f *front) died(e *link) {
 	f.mu.Lock()
 	leaving := f.leaving
 	f.mu.Unlock()
-	var ended, how string
+	ended, how, again := "", "", "The next call starts it again"
 	if !leaving { // an engine that was left can run on
 		if ended = e.Ended(); ended != "" {
 			how = " (" + ended + ")"
@@ -130,12 +132,14 @@ func (f *front) died(e *link) {
 		if n := len(f.deaths) - deathsAllowed; n >= 0 {
 			if f.deaths = f.deaths[n:]; now.Sub(f.deaths[0]) <= refusalTime {
 				f.refused, f.deaths = now.Add(refusalTime), nil
+				again = fmt.Sprintf("It has died %d times within %v: calls are refused until %s, and the first one after that starts it again",
+					deathsAllowed, refusalTime, f.refused.Format(time.TimeOnly))
 			}
 		}
 	}
 	f.mu.Unlock()
 	if !leaving {
-		f.Log.Warn("the engine died; the next call starts another", "how", ended, "calls", len(calls))
+		f.Log.Warn("the engine died", "how", cmp.Or(ended, "unknown"), "calls", len(calls))
 	}
-	f.fail(calls, "The server died during this call"+how+", with its running jobs and its variables. The next call starts it again; list_jobs then shows what became of the jobs.")
+	f.fail(calls, "The server died during this call"+how+", with its running jobs and its variables. "+again+"; list_jobs then shows what became of the jobs.")
 }
