@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,9 +36,10 @@ func engineOfClients(ctx context.Context, args []string, std standardStreams) in
 	if !ok {
 		return 1
 	}
-	first, err := takeFirst()
+	unix.CloseOnExec(firstClient)
+	first, err := sockets.FileConn(os.NewFile(firstClient, "the front"))
 	if err != nil {
-		fmt.Fprintln(stderr, "async-repl:", err)
+		fmt.Fprintf(stderr, "async-repl: descriptor %d is no connection to a front (%v): this command is for the server itself\n", firstClient, err)
 		return 1
 	}
 	var said strings.Builder
@@ -66,7 +65,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	level.Set(set.logLevel)
 	var eng *engine.Engine
 	path := func() (string, error) { return eng.LogPath() } // called only once a client has left
-	trail := keeper.NewTrail(keeper.TrailConfig{Stderr: stderr, Writer: newLogWriter(stderr), Path: path, Level: level.Set})
+	trail := &keeper.Trail{Stderr: stderr, Writer: newLogWriter(stderr), Path: path, Level: level.Set}
 	defer trail.Close()
 	set.Log = slog.New(slog.NewTextHandler(trail, &slog.HandlerOptions{Level: level}))
 	var err error
@@ -77,7 +76,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	config := set.keeper(eng)
 	config.Trail = trail
 	if set.StateDir != "" && !set.NoHistory {
-		config.Unsaid = &keeper.Unsaid{Dir: filepath.Join(set.StateDir, "unsaid"), Identity: set.identity}
+		config.Unsaid = filepath.Join(set.StateDir, "unsaid")
 	}
 	k := keeper.New(config)
 	told, tell := context.WithCancel(ctx)
@@ -104,23 +103,6 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	k.Finish()
 	k.Wait(told)
 	return nil
-}
-
-// takeFirst returns the connection to the front of the first client.
-func takeFirst() (*sockets.Conn, error) {
-	unix.CloseOnExec(firstClient)
-	f := os.NewFile(firstClient, "the front")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is no connection to a front (%w): this command is for the server itself", firstClient, err)
-	}
-	unixConn, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close()
-		return nil, errors.New("the connection to the front is no Unix socket: this command is for the server itself")
-	}
-	return sockets.NewConn(unixConn), nil
 }
 
 // closeInherited closes the descriptors that this process has from the one that started it, except the

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,9 +49,7 @@ func startEngineIn(t testing.TB, runtime string, env ...string) *attached {
 	t.Helper()
 	a := &attached{started: prepare(t, append([]string{"REPL_PYTHON=" + realPython(), "CI=", "XDG_RUNTIME_DIR=" + runtime}, env...)...), runtime: runtime}
 	a.launch()
-	a.greet(sockets.Hello{Role: sockets.Client, Env: a.cmd.Env, Umask: 0o22})
-	must.Get(a.conn.Answer())(t)
-	a.talk()
+	a.greet(sockets.Hello{Env: a.cmd.Env, Umask: 0o22})
 	return a
 }
 
@@ -63,9 +60,10 @@ func (a *attached) launch() {
 	overStdio(t, "the test reaches the engine itself")
 	oneProcess(t, "the test plays the front")
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	defer ours.Close()
+	theirs := os.NewFile(uintptr(fds[1]), "theirs")
 	defer theirs.Close()
+	a.conn = must.Get(sockets.FileConn(os.NewFile(uintptr(fds[0]), "ours")))(t)
+	t.Cleanup(func() { a.conn.Close() })
 	a.cmd.Args = append(a.cmd.Args, engineCommand)
 	a.cmd.ExtraFiles = append([]*os.File{theirs}, a.cmd.ExtraFiles...)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -77,12 +75,15 @@ func (a *attached) launch() {
 			t.Logf("the log of engine %d:\n%s", a.cmd.Process.Pid, a.log)
 		}
 	})
-	c := must.Get(net.FileConn(ours))(t)
-	t.Cleanup(func() { c.Close() })
-	a.conn = sockets.NewConn(c.(*net.UnixConn))
 }
 
-func (a *attached) greet(h sockets.Hello) { a.t.Helper(); must.Do(a.t, a.conn.Greet(h)) }
+// greet says hello as the first client, and opens a session.
+func (a *attached) greet(h sockets.Hello) {
+	a.t.Helper()
+	h.Role = sockets.Client
+	must.Get(a.conn.Greet(a.ctx(), h, patience))(a.t)
+	a.talk()
+}
 
 // talk opens a session over the connection.
 func (a *attached) talk() {
@@ -303,9 +304,7 @@ func TestEngineHasNothingOfItsClient(t *testing.T) {
 	a.cmd.ExtraFiles = []*os.File{theirs}
 	a.launch()
 	theirs.Close()
-	a.greet(sockets.Hello{Role: sockets.Client, Env: a.cmd.Env, Umask: 0o22})
-	must.Get(a.conn.Answer())(t)
-	a.talk()
+	a.greet(sockets.Hello{Env: a.cmd.Env, Umask: 0o22})
 	if n, err := inherited.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("a descriptor of the client is open: %d, %v", n, err)
 	}
@@ -822,10 +821,8 @@ func TestOlderEngineIsNamed(t *testing.T) {
 	t.Parallel()
 	a := &attached{started: prepare(t, "REPL_PYTHON="+realPython()), runtime: runtimeDir(t)}
 	a.launch()
-	a.greet(sockets.Hello{Role: sockets.Client, Env: a.cmd.Env, Umask: 0o22, Older: []sockets.OtherProtocol{{Name: sockets.Name{PID: 4711}, Version: "0.9.1"}}})
-	must.Get(a.conn.Answer())(t)
-	a.talk()
-	if said := a.do("list_jobs").Header("Resumed"); said != "the engine of process 4711 is not resumed: it needs version 0.9.1 of async-repl" {
+	a.greet(sockets.Hello{Env: a.cmd.Env, Umask: 0o22, Older: "the engine of process 4711 is not resumed"})
+	if said := a.do("list_jobs").Header("Resumed"); said != "the engine of process 4711 is not resumed" {
 		t.Errorf("Resumed: %q", said)
 	}
 }

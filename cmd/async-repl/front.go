@@ -9,10 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -120,7 +119,7 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 	defer w.Close()
 	go e.copyLog(r) // ends when no engine has the other end
 	hello := sockets.Hello{
-		Version: e.Version, Role: sockets.Client, Env: e.GuardEnv, Umask: umask(), Grace: e.grace, Timeout: e.timeout,
+		Role: sockets.Client, Env: e.GuardEnv, Umask: umask(), Grace: e.grace, Timeout: e.timeout,
 		Toolsets: e.toolsets, MaxChars: e.maxChars, NoImages: e.noImages, LogLevel: e.logLevel, Stderr: w,
 	}
 	if conn, ok := e.takeOver(ctx, &hello); ok {
@@ -143,31 +142,29 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 		return nil, false
 	}
 	dirs, _ := sockets.OpenAll(places()) // an engine that can't listen says why in its status
-	defer func() {
-		for _, dir := range dirs {
-			dir.Close()
-		}
-	}()
+	var older []string
 	for _, dir := range dirs {
+		defer dir.Close()
 		names, _ := dir.Names() // an error means that there is none
 		for _, name := range names {
 			if name.Identity != identity {
 				continue
 			}
 			conn, _, err := dir.Dial(limited, name, *hello)
-			if err == nil {
+			var other sockets.OtherProtocol
+			switch {
+			case err == nil:
 				return conn, true
+			case errors.As(err, &other):
+				older = append(older, fmt.Sprintf("the engine of process %d is not resumed: it needs version %s of async-repl", name.PID, string(other)))
+			case errors.Is(err, sockets.ErrBusy), errors.Is(err, sockets.ErrGone), errors.As(err, new(sockets.Refusal)), ctx.Err() != nil:
+				e.Log.Debug("an engine was not taken over", "name", name.String(), "error", err)
+			default: // its jobs and variables are there, and the client will miss them
+				e.Log.Warn("an engine was not taken over", "name", name.String(), "error", err)
 			}
-			level := slog.LevelWarn // its jobs and variables are there, and the client will miss them
-			if other := (*sockets.OtherProtocol)(nil); errors.As(err, &other) {
-				hello.Older = append(hello.Older, *other)
-				level = slog.LevelDebug // the first reply says it
-			} else if errors.Is(err, sockets.ErrBusy) || errors.Is(err, sockets.ErrGone) || errors.As(err, new(sockets.Refusal)) || ctx.Err() != nil {
-				level = slog.LevelDebug
-			}
-			e.Log.Log(ctx, level, "an engine was not taken over", "name", name.String(), "error", err)
 		}
 	}
+	hello.Older = strings.Join(older, "; ")
 	return nil, false
 }
 
@@ -184,8 +181,12 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 	for _, fd := range fds {
 		unix.CloseOnExec(fd)
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "the engine"), os.NewFile(uintptr(fds[1]), "the front")
-	defer ours.Close()
+	theirs := os.NewFile(uintptr(fds[1]), "the front")
+	conn, err := sockets.FileConn(os.NewFile(uintptr(fds[0]), "the engine"))
+	if err != nil {
+		theirs.Close()
+		return front.Engine{}, err
+	}
 	// The workspace is given last, which counts: the current directory can be removed.
 	cmd := exec.Command("/proc/self/exe", append(append([]string{engineCommand}, e.args...), "-workdir", e.Workspace)...)
 	cmd.Args[0] = "async-repl"
@@ -195,6 +196,7 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 	err = cmd.Start()
 	theirs.Close()
 	if err != nil {
+		conn.Close()
 		return front.Engine{}, err
 	}
 	exited := make(chan struct{})
@@ -202,17 +204,6 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 		defer close(exited)
 		cmd.Wait()
 	}()
-	c, err := net.FileConn(ours)
-	if err != nil {
-		return front.Engine{}, err
-	}
-	conn := sockets.NewConn(c.(*net.UnixConn))
-	conn.SetDeadline(time.Now().Add(bornTime))
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) }) // ends at once
-	defer stop()
-	if err = conn.Greet(hello); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		_, err = conn.Answer()
-	}
 	how := func() string {
 		select {
 		case <-exited:
@@ -221,11 +212,11 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 			return ""
 		}
 	}
-	if err != nil {
+	if _, err = conn.Greet(ctx, hello, bornTime); err != nil {
 		conn.Close()
 		return front.Engine{}, fmt.Errorf("%w (%s)", err, cmp.Or(how(), "it runs"))
 	}
-	return front.Engine{Conn: conn, Ended: how}, conn.SetDeadline(time.Time{})
+	return front.Engine{Conn: conn, Ended: how}, nil
 }
 
 // endedTime bounds the time between the end of a connection to an engine and that of its process,

@@ -204,9 +204,9 @@ func TestEngineKilledInACall(t *testing.T) {
 	if second := s.engine(); second == first || second == 0 {
 		t.Errorf("the engines are %d and %d", first, second)
 	}
-	if !strings.Contains(s.log.String(), `msg="the engine died" how="signal: killed" calls=1`) {
-		t.Errorf("the log is %q", s.log)
-	}
+	polltest.Until(t, "the line of the log", func() bool {
+		return strings.Contains(s.log.String(), `msg="the engine died" how="signal: killed" calls=1`)
+	})
 
 	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
 	s.lose()
@@ -215,9 +215,9 @@ func TestEngineKilledInACall(t *testing.T) {
 	if got := n.killInACall(); !strings.HasPrefix(got, "The server died during this call, with its running jobs and its variables. The next call starts it again;") {
 		t.Errorf("the call is answered with %q", got)
 	}
-	if !strings.Contains(n.log.String(), `msg="the engine died" how=unknown calls=1`) {
-		t.Errorf("the log is %q", n.log)
-	}
+	polltest.Until(t, "the line of the log", func() bool {
+		return strings.Contains(n.log.String(), `msg="the engine died" how=unknown calls=1`)
+	})
 }
 
 // killInACall kills the engine in a call, and returns the error that answers the call.

@@ -131,7 +131,7 @@ func (c *Config) checkSockets(ctx context.Context) (place string, all []finding)
 			}
 		}
 	})
-	conn, _, err := d.Dial(ctx, l.Name(), sockets.Hello{Version: c.Version, Role: sockets.Person})
+	conn, _, err := d.Dial(ctx, l.Name(), sockets.Hello{Role: sockets.Person})
 	l.Close()
 	answering.Wait()
 	if err != nil {

@@ -89,7 +89,7 @@ const cancelGrace = time.Second
 
 // dial connects to an engine and opens the connection of MCP.
 func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) (*host, error) {
-	conn, welcome, err := dir.Dial(ctx, name, sockets.Hello{Version: c.Version, Role: sockets.Person, Grace: cancelGrace, Toolsets: []string{"core"}})
+	conn, welcome, err := dir.Dial(ctx, name, sockets.Hello{Role: sockets.Person, Grace: cancelGrace, Toolsets: []string{"core"}})
 	if err != nil {
 		return nil, err
 	}

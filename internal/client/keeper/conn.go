@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -50,9 +51,6 @@ func (k *Keeper) serve(c *sockets.Conn, first bool) {
 			return
 		case sockets.Person:
 			k.servePerson(c, h)
-			return
-		case sockets.Yield:
-			k.yield(c)
 			return
 		}
 		c.Refuse("this version knows no role " + string(h.Role))
@@ -113,22 +111,18 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		}
 	}
 	in := newStream(c)
-	leave := func(goodbye bool) {
-		k.in(func(s *state) { k.depart(s, own, goodbye) })
-	}
-	in.leaves = func() { leave(true) }
-	in.gone = func() { leave(false) }
-	if k.Unsaid != nil && number == 1 {
-		notices.Earlier(k.Unsaid.take())
+	in.left = func(goodbye bool) { k.in(func(s *state) { k.depart(s, own, goodbye) }) }
+	if number == 1 {
+		notices.Earlier(k.takeUnsaid())
 	}
 	if k.accept(c) {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
-			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: older(h.Older), Elsewhere: k.elsewhere(),
+			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: h.Older, Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
 	}
-	leave(in.goodbye.Load())
+	in.left(in.goodbye.Load())
 	if in.goodbye.Load() && !k.in(func(*state) {}) { // the engine ends with its client
 		k.last.Store(c)
 	}
@@ -145,17 +139,16 @@ func (k *Keeper) depart(s *state, c *client, goodbye bool) {
 	}
 	if k.doors == nil {
 		linger = 0 // nothing could find the engine
+	} else {
+		k.doors.Touch()
 	}
 	s.client = nil
 	close(c.gone)
 	k.Trail.Detach()
 	s.left, s.unread = time.Now(), k.ended()
 	s.ends = s.left.Add(linger)
-	if k.doors != nil {
-		k.doors.Touch()
-	}
-	if k.doors != nil && linger > 0 {
-		k.conns.Go(func() { k.makeRoom(k.cut) }) // joined by Wait; ends when no engine is asked any more
+	if left := s.left; linger > 0 {
+		k.conns.Go(func() { k.giveWay(left) }) // joined by Wait; ends with the engine, or when a client comes
 	}
 }
 
@@ -175,24 +168,6 @@ func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
 	}, scope)
 }
 
-// yield ends the engine if it waits for a client.
-func (k *Keeper) yield(c *sockets.Conn) {
-	yields := false
-	var w sockets.Welcome
-	k.in(func(s *state) {
-		w = k.welcome(s)
-		if yields = !w.Ends.IsZero(); yields {
-			s.end = Replaced
-			k.close() // before the answer
-		}
-	})
-	if !yields {
-		c.Refuse("the engine does not wait for a client")
-		return
-	}
-	c.Welcome(w)
-}
-
 func (k *Keeper) accept(c *sockets.Conn) bool {
 	var w sockets.Welcome
 	return k.in(func(s *state) { w = k.welcome(s) }) && c.Welcome(w) == nil
@@ -200,13 +175,13 @@ func (k *Keeper) accept(c *sockets.Conn) bool {
 
 // talk speaks MCP with the other side of a connection until that ends.
 func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
-	cut, lost := context.WithCancel(k.cut)
-	defer lost()
-	in.lost = lost
+	ctx, cut := context.WithCancel(k.cut)
+	defer cut()
 	waits, leave := context.WithCancel(context.Background())
 	defer leave()
+	in.cut, in.hurry = cut, leave
 	mcp := server.New(waits, c, scope)
-	transport := &stdio.Transport{Stream: in, Ordered: true, Cut: cut, Leave: leave, Log: scope.Log}
+	transport := &stdio.Transport{Stream: in, Ordered: true, Cut: ctx, Leave: leave, Log: scope.Log}
 	session, err := mcp.Connect(context.Background(), transport, nil)
 	if err == nil {
 		session.Wait()
@@ -218,13 +193,16 @@ func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
 func (s *stream) readOn() {
 	for {
 		line, err := s.ReadPart()
-		now := string(bytes.TrimSpace(line)) == sockets.GoodbyeNow
-		if now || err != nil && hungUp(s.Conn) {
-			s.lost()
-		}
-		if now || err != nil {
+		switch {
+		case string(bytes.TrimSpace(line)) == sockets.GoodbyeNow:
+			s.hurry()
 			return
+		case err == bufio.ErrBufferFull, err == nil:
+			continue
+		case hungUp(s.Conn):
+			s.cut()
 		}
+		return
 	}
 }
 
@@ -243,9 +221,9 @@ func hungUp(c *sockets.Conn) bool {
 // A stream is a connection without the lines that only a Keeper understands.
 type stream struct {
 	*sockets.Conn
-	lost   func() // makes calls be answered at once; the answers are dropped if the connection has ended
-	leaves func() // notes a goodbye at once
-	gone   func() // notes a loss at once: calls that can't be cut short must not keep the next client out
+	cut   func()             // makes calls be answered at once; the answers are dropped if input has ended
+	hurry func()             // makes calls be answered at once
+	left  func(goodbye bool) // notes at once how a client has left: calls that can't be cut short must not keep the next one out
 
 	within  bool        // the next byte is within a line
 	rest    []byte      // read and not returned yet
@@ -255,7 +233,7 @@ type stream struct {
 }
 
 func newStream(c *sockets.Conn) *stream {
-	s := &stream{Conn: c, closed: make(chan struct{}), leaves: func() {}, gone: func() {}}
+	s := &stream{Conn: c, closed: make(chan struct{}), left: func(bool) {}}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
 		if s.goodbye.Load() {
@@ -282,15 +260,15 @@ func (s *stream) Read(p []byte) (int, error) {
 				return 0, io.EOF
 			case sockets.GoodbyeNow:
 				s.goodbye.Store(true)
-				s.lost()
-				s.leaves()
-				<-s.closed // the end of input would mean that nobody reads the answers
+				s.cut()
+				s.left(true)
+				<-s.closed // the end of input would mean that no client reads the answers
 				return 0, io.EOF
 			}
 		}
 		if len(line) == 0 {
-			s.lost()
-			s.gone()
+			s.cut()
+			s.left(false)
 			return 0, err
 		}
 		s.within, s.rest = err != nil, line

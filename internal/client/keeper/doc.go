@@ -9,7 +9,7 @@
 //   - If a connection ends without a goodbye the client is lost. The engine continues for [Config.Linger],
 //     and then ends.
 //   - Without a client, an engine that has nothing to lose ends at once.
-//   - At most four engines of a workspace wait for a client. One more ends the one that was left first.
+//   - At most four engines of a workspace wait for a client. If there are more, the one that was left first ends.
 //   - A signal ends it.
 //
 // Everything that changes is one struct, state, which only the goroutine of [Keeper.Run] reads and writes:

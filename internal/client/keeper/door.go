@@ -8,8 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"asyncrepl/internal/client/sockets"
@@ -21,10 +20,11 @@ import (
 // errNotYet means that the engine has had no job.
 var errNotYet = errors.New("the engine listens with its first job")
 
-// listen begins to listen if the engine has had its first job. Nothing is bound before, so that the first
-// answer does not wait for it.
+// listen lets others find the engine once it has had its first job. Nothing is bound before, so that the first
+// answer does not wait for it. A name that something has removed is made again: a logout removes the runtime
+// directory of its user, and systemd-tmpfiles what is old.
 func (k *Keeper) listen() {
-	if k.state.door == errNotYet && k.Engine.Used() {
+	if k.state.door == errNotYet && k.Engine.Used() || k.doors != nil && !k.doors.Found() {
 		k.bind()
 	}
 }
@@ -42,14 +42,15 @@ func (k *Keeper) canKeep() (err error) {
 
 // bind begins to listen.
 func (k *Keeper) bind() {
-	s := &k.state
-	if k.doors, s.door = k.open(); s.door != nil {
-		k.Log.Warn("no socket for other clients and commands", "error", s.door)
+	k.close()
+	doors, err := k.open()
+	if k.doors, k.state.door = doors, err; err != nil {
+		k.Log.Warn("no socket for other clients and commands", "error", err)
 		return
 	}
 	k.conns.Go(func() { // joined by Wait; ends when the listener is closed
 		for {
-			c, err := k.doors.Accept()
+			c, err := doors.Accept()
 			if err != nil {
 				return
 			}
@@ -103,75 +104,56 @@ func (b backend) Status(sc engine.Scope) overview.Server {
 // maxLingering is the number of engines of a workspace that can wait for a client.
 const maxLingering = 4
 
-// makeRoom ends engines of the same workspace that have waited longest for a client, if more than
-// maxLingering wait.
-func (k *Keeper) makeRoom(ctx context.Context) {
-	dir, err := sockets.OpenFirst(k.Places)
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	unlock, err := dir.Lock(ctx)
-	if err != nil {
-		return // another engine makes room, and takes long
-	}
-	defer unlock()
-	type other struct {
-		dir  string
-		name sockets.Name
-		left time.Time
-	}
-	var waiting []other
-	k.others(ctx, func(dir string, name sockets.Name, w sockets.Welcome) {
-		if !w.Ends.IsZero() {
-			waiting = append(waiting, other{dir, name, w.Left})
+// giveWay ends the engine if maxLingering engines of the workspace wait for a client that have been left after
+// this one. Each engine decides that for itself, as long as no client comes.
+func (k *Keeper) giveWay(left time.Time) {
+	for waits := true; waits; {
+		select {
+		case <-time.After(pause(left)):
+		case <-k.ending:
+			return
 		}
-	})
-	slices.SortFunc(waiting, func(a, b other) int { return cmp.Or(a.left.Compare(b.left), cmp.Compare(a.name.PID, b.name.PID)) })
-	if waits := false; !k.in(func(s *state) { waits = !k.welcome(s).Ends.IsZero() }) || !waits {
-		return // a client has come
-	}
-	for len(waiting) >= maxLingering { // this engine waits, too
-		k.end(ctx, waiting[0].dir, waiting[0].name)
-		waiting = waiting[1:]
+		later := 0
+		k.others(k.cut, func(name sockets.Name, w sockets.Welcome) {
+			if !w.Ends.IsZero() && cmp.Or(w.Left.Compare(left), cmp.Compare(name.PID, os.Getpid())) > 0 {
+				later++
+			}
+		})
+		k.in(func(s *state) {
+			waits = s.left.Equal(left)
+			if waits && later >= maxLingering && !k.welcome(s).Ends.IsZero() {
+				s.end = s.how
+			}
+		})
 	}
 }
 
-// end ends an engine that waits for a client.
-func (k *Keeper) end(ctx context.Context, path string, name sockets.Name) {
-	dir, err := sockets.Open(path)
-	if err != nil {
-		return // it can't be reached any more
-	}
-	defer dir.Close()
-	if c, _, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Yield}); err == nil {
-		c.Close()
-	}
-}
+// elsewhereTime bounds how long the first reply waits for other engines of the workspace. One that is slower is in
+// a later reply.
+const elsewhereTime = 100 * time.Millisecond
 
 // elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep, and returns
 // a function that returns the answer. A client takes engines over by their identity, so it would not find
 // these.
 func (k *Keeper) elsewhere() func() (int, bool) {
-	answer := make(chan int, 1) // the goroutine does not wait for a reply
-	k.conns.Go(func() {         // joined by Wait; ends when the others have answered
-		defer close(answer)
-		kept := 0
-		k.others(k.cut, func(_ string, _ sockets.Name, w sockets.Welcome) { kept += w.Kept })
-		answer <- kept
+	var kept atomic.Int64
+	kept.Store(-1)
+	limited, asked := context.WithTimeout(k.cut, elsewhereTime)
+	k.conns.Go(func() { // joined by Wait; ends when the others have answered
+		defer asked()
+		n := 0
+		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) { n += w.Kept })
+		kept.Store(int64(n))
 	})
 	return func() (int, bool) {
-		select {
-		case n, ok := <-answer:
-			return n, ok
-		default:
-			return 0, false
-		}
+		<-limited.Done()
+		n := kept.Load()
+		return int(n), n >= 0
 	}
 }
 
 // others asks each other engine of the workspace for its state.
-func (k *Keeper) others(ctx context.Context, f func(dir string, name sockets.Name, w sockets.Welcome)) {
+func (k *Keeper) others(ctx context.Context, f func(sockets.Name, sockets.Welcome)) {
 	dirs, _ := sockets.OpenAll(k.Search) // an error: no engine of ours is there
 	for _, dir := range dirs {
 		defer dir.Close()
@@ -180,23 +162,12 @@ func (k *Keeper) others(ctx context.Context, f func(dir string, name sockets.Nam
 			if name.PID == os.Getpid() {
 				continue
 			}
-			c, w, err := dir.Dial(ctx, name, sockets.Hello{Version: k.Version, Role: sockets.Person})
-			if err != nil {
-				continue
-			}
-			c.Close()
-			if w.Workspace == k.workspace {
-				f(dir.Path(), name, w)
+			if c, w, err := dir.Dial(ctx, name, sockets.Hello{Role: sockets.Person}); err == nil {
+				c.Close()
+				if w.Workspace == k.workspace {
+					f(name, w)
+				}
 			}
 		}
 	}
-}
-
-// older describes the engines that only another version of the program can reach.
-func older(list []sockets.OtherProtocol) string {
-	var items []string
-	for _, o := range list {
-		items = append(items, fmt.Sprintf("the engine of process %d is not resumed: it needs version %s of async-repl", o.Name.PID, o.Version))
-	}
-	return strings.Join(items, "; ")
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,9 @@ type Config struct {
 
 	Linger        time.Duration // how long the engine continues after its client was lost
 	LingerGoodbye time.Duration // how long it continues after its client has said goodbye
-	Unsaid        *Unsaid       // nil: what no reply has said is not kept
+	// Unsaid is the directory for what no reply has said of jobs when an engine ends without a client. It is made
+	// when it is needed. Empty: that is not kept.
+	Unsaid string
 
 	Env   []string     // the environment of the process, for the client that has started it
 	Scope engine.Scope // for persons, before there is a client
@@ -49,10 +50,9 @@ type End string
 
 // The ends of a Keeper.
 const (
-	Left     End = "goodbye"     // the client has said goodbye
-	Lost     End = "client gone" // the client was lost, and no other one came
-	Told     End = "told"        // the context is done
-	Replaced End = "replaced"    // the engine waited for a client, and too many of its workspace did
+	Left End = "goodbye"     // the client has said goodbye
+	Lost End = "client gone" // the client was lost, and no other one came
+	Told End = "told"        // the context is done
 )
 
 // A Keeper gives an engine its clients.
@@ -98,9 +98,15 @@ func New(c Config) *Keeper {
 	return k
 }
 
-// restPause is the least time between two checks whether an engine without a client has something to lose.
-// Jobs announce their ends; processes that they left behind don't.
-const restPause = time.Second
+// longPause is the time between two checks of what nothing announces, if there is no hurry: that the name is
+// there, and that a kept session has been idle too long.
+const longPause = time.Minute
+
+// pause returns the time between two checks of an engine that was left. Jobs announce their ends; processes that
+// they left behind don't, nor do other engines.
+func pause(left time.Time) time.Duration {
+	return min(max(time.Second, time.Since(left)/10), longPause)
+}
 
 // Run serves first, unless it is nil, and everything that connects later. It returns when the engine must
 // end, with the reason. No client can connect any more then, but connections may still be answered: Wait
@@ -150,9 +156,6 @@ func (k *Keeper) in(f func(*state)) bool {
 	}
 }
 
-// keptPause is the time between two checks whether a kept session has been idle too long.
-const keptPause = time.Minute
-
 // unreadTime is how long the ends of kept jobs wait for a client if there are no records of them.
 const unreadTime = 24 * time.Hour
 
@@ -166,26 +169,27 @@ func (k *Keeper) unread(s *state) bool { return k.ended() > s.unread && !k.Engin
 func (k *Keeper) rest(check *time.Timer) {
 	s := &k.state
 	if s.client != nil || s.left.IsZero() || k.Lone != "" {
+		check.Reset(longPause)
 		return
 	}
 	kept, left := k.Engine.Kept(), time.Until(s.ends)
 	unread := k.unread(s)
 	switch {
 	case left > 0 && (kept > 0 || unread || !k.Engine.Rests()):
-		check.Reset(min(left, max(restPause, time.Since(s.left)/10)))
+		check.Reset(min(left, pause(s.left)))
 	case left <= 0 && (kept > 0 || s.trimmed && unread && time.Since(s.left) < unreadTime):
 		if !s.trimmed {
 			s.trimmed = true
 			k.Engine.EndUnkept(causes[s.how])
 		}
-		check.Reset(keptPause)
+		check.Reset(longPause)
 	default:
 		s.end = s.how
 	}
 }
 
 // causes are the causes of the ends of jobs.
-var causes = map[End]jobs.By{Left: jobs.Shutdown, Told: jobs.Shutdown, Lost: jobs.ClientGone, Replaced: jobs.ClientGone}
+var causes = map[End]jobs.By{Left: jobs.Shutdown, Told: jobs.Shutdown, Lost: jobs.ClientGone}
 
 // Cause returns the cause of the ends of jobs that the end of the engine ends.
 func (e End) Cause() jobs.By { return causes[e] }
@@ -196,17 +200,6 @@ func (k *Keeper) ended() (n int) {
 		n += int(ended)
 	}
 	return n
-}
-
-// Finish keeps what no reply has said of jobs. The engine has ended.
-func (k *Keeper) Finish() {
-	s := &k.state
-	if k.Unsaid == nil || s.how == "" || s.how == Left && !s.trimmed {
-		return // the client was there, and said that it wants no more replies
-	}
-	if err := k.Unsaid.save(s.notices.Next().Call().Also(), strconv.Itoa(os.Getpid())); err != nil {
-		k.Log.Warn("keeping the ends of jobs for the next client", "error", err)
-	}
 }
 
 // Wait waits until all connections have ended, or ctx is done. What they have not written then is lost.
@@ -224,8 +217,8 @@ func (k *Keeper) Wait(ctx context.Context) {
 
 // welcome describes the engine to whoever connects.
 func (k *Keeper) welcome(s *state) sockets.Welcome {
-	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since, Lone: k.Lone != ""}
-	if w.Attended = s.client != nil || w.Lone; !w.Attended {
+	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since}
+	if w.Attended = s.client != nil || k.Lone != ""; !w.Attended {
 		w.Left = s.left
 	}
 	switch w.Kept = k.Engine.Kept(); {

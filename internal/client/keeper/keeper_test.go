@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,18 +50,15 @@ func start(t *testing.T, linger time.Duration) *world {
 	k := keeper.New(keeper.Config{
 		Engine: w.eng, Version: "test", Places: w.places, Search: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
 		Identity: func() (string, error) { return sockets.Identity(w.eng.Workspace(), "", "", nil) },
-		Trail: keeper.NewTrail(keeper.TrailConfig{
+		Trail: &keeper.Trail{
 			Stderr: log, Writer: log, Path: func() (string, error) { return filepath.Join(t.TempDir(), "warnings"), nil }, Level: func(slog.Level) {},
-		}),
+		},
 	})
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
 	conns := make([]*sockets.Conn, 2)
 	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "end")
-		c := must.Get(net.FileConn(f))(t)
-		f.Close()
-		t.Cleanup(func() { c.Close() })
-		conns[i] = sockets.NewConn(c.(*net.UnixConn))
+		conns[i] = must.Get(sockets.FileConn(os.NewFile(uintptr(fd), "end")))(t)
+		t.Cleanup(func() { conns[i].Close() })
 	}
 	w.conn = conns[0]
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,8 +69,7 @@ func start(t *testing.T, linger time.Duration) *world {
 	})
 	mask := unix.Umask(0o22)
 	unix.Umask(mask)
-	must.Do(t, w.conn.Greet(sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: mask}))
-	must.Get(w.conn.Answer())(t)
+	must.Get(w.conn.Greet(t.Context(), sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: mask}, sockets.HelloTime))(t)
 	w.Client = client.New(w.conn, w.conn)
 	must.Do(t, w.Initialize(t.Context()))
 	return w
@@ -128,35 +123,6 @@ func TestNameIsRemovedBeforeTheEnd(t *testing.T) {
 	}
 	if record := j.Record(); record.Status.Final() {
 		t.Errorf("the job has ended before: %s", record.Status)
-	}
-}
-
-func TestEngineYieldsToOthers(t *testing.T) {
-	w := start(t, time.Hour)
-	w.waits()
-	d := must.Get(sockets.Open(w.places[0]))(t)
-	defer d.Close()
-	ask := func() (err error) {
-		names := must.Get(d.Names())(t)
-		if len(names) != 1 {
-			return errors.New("the engine does not listen")
-		}
-		c, _, err := d.Dial(t.Context(), names[0], sockets.Hello{Role: sockets.Yield})
-		if err == nil {
-			c.Close()
-		}
-		return err
-	}
-	polltest.Check(t, func() error {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), "does not wait") {
-			return errors.Join(errors.New("it did not refuse while a client is there"), err)
-		}
-		return nil
-	})
-	w.conn.Close()
-	polltest.Check(t, ask)
-	if end := <-w.ended; end != keeper.Replaced || end.Cause() != jobs.ClientGone {
-		t.Errorf("it ended as %q", end)
 	}
 }
 

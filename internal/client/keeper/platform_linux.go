@@ -1,9 +1,4 @@
 package keeper
 
-import "golang.org/x/sys/unix"
-
 // Available returns why an engine can't be a process of its own here, or nil.
 func Available() error { return nil }
-
-// dup makes the descriptor to refer to what from refers to.
-func dup(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"asyncrepl/internal/kernel/descriptor"
 	"asyncrepl/internal/text/view"
 )
@@ -16,43 +18,32 @@ import (
 // trailMax bounds the file to which an engine without a client writes warnings.
 const trailMax = 1 << 20
 
-// A TrailConfig configures a Trail.
-type TrailConfig struct {
+// A Trail is where the log of an engine goes: to the front of its client or, without one, to a file. What
+// goes there is what the process's standard error refers to, so a panic leaves a trace in either case.
+type Trail struct {
 	Stderr *os.File               // the standard error of the process
 	Writer io.Writer              // writes to Stderr and never waits for its reader
 	Path   func() (string, error) // returns the path of the file for warnings
 	Level  func(slog.Level)       // sets the least level that is logged
-}
-
-// A Trail is where the log of an engine goes: to the front of its client or, without one, to a file. What
-// goes there is what the process's standard error refers to, so a panic leaves a trace in either case.
-type Trail struct {
-	TrailConfig
 
 	mu      sync.Mutex
-	file    *os.File // the file for warnings; nil: there is a client, or the file can't be made
-	alone   bool     // there is no client
-	written int64    // bytes in file
-	lines   int      // the warnings since there was a client, those that did not fit included
+	alone   bool   // there is no client
+	path    string // the file for warnings; empty: there is a client, or the file can't be made
+	written int64  // bytes in it
+	lines   int    // the warnings since there was a client, those that did not fit included
 }
-
-// NewTrail returns a Trail that begins with the standard error of the process.
-func NewTrail(c TrailConfig) *Trail { return &Trail{TrailConfig: c} }
 
 // Write writes one line of the log.
 func (t *Trail) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.alone {
-		return t.Writer.Write(line)
+	if t.alone {
+		t.lines++
+		if t.written += int64(len(line)); t.written > trailMax {
+			return len(line), nil
+		}
 	}
-	t.lines++
-	if t.file == nil || t.written+int64(len(line)) > trailMax {
-		return len(line), nil
-	}
-	n, err := t.file.Write(line)
-	t.written += int64(n)
-	return n, err
+	return t.Writer.Write(line)
 }
 
 // Attach lets the log go to a front. f is what the front has sent for it; nil: the log stays where it is.
@@ -64,66 +55,58 @@ func (t *Trail) Attach(f *os.File, level slog.Level) {
 		return
 	}
 	t.redirect(f)
+	if t.lines > 0 && t.path != "" {
+		were := "warnings were"
+		if t.lines == 1 {
+			were = "warning was"
+		}
+		fmt.Fprintf(t.Writer, "async-repl: %s %s logged to %s while no client was connected\n", view.Count(t.lines), were, t.path)
+	}
+	t.close()
 	t.alone = false
-	if t.file == nil {
-		return
-	}
-	if t.lines > 0 {
-		fmt.Fprintf(t.Writer, "async-repl: %s logged to %s while no client was connected\n", counted(t.lines), t.file.Name())
-	}
-	t.release()
 }
 
-// Close closes the file for warnings.
+// Close removes the file for warnings if there are none.
 func (t *Trail) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.file != nil {
-		t.release()
-	}
+	t.close()
 }
 
-// release closes the file for warnings, and removes it if it is empty. The caller holds mu.
-func (t *Trail) release() {
-	if t.written == 0 {
-		os.Remove(t.file.Name())
+// close is Close for a caller that holds mu.
+func (t *Trail) close() {
+	if t.path != "" && t.written == 0 {
+		os.Remove(t.path)
 	}
-	t.file.Close()
-	t.file, t.lines = nil, 0
+	t.path, t.written, t.lines = "", 0, 0
 }
 
-func counted(n int) string {
-	if n == 1 {
-		return "1 warning was"
-	}
-	return view.Count(n) + " warnings were"
-}
-
-// Detach lets warnings go to a file: there is no front any more.
+// Detach lets warnings go to a file: there is no front any more. If there can be no file, they are only counted.
 func (t *Trail) Detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Level(slog.LevelWarn)
 	t.alone = true
 	path, err := t.Path()
-	if err == nil {
-		t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, openErr := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil || openErr != nil {
+		path = ""
+		f, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	}
-	to := t.file
-	if err != nil { // the warnings are only counted
-		if to, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
-			return
-		}
-		defer to.Close()
-	} else if info, err := t.file.Stat(); err == nil {
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil {
 		t.written = info.Size()
 	}
-	t.redirect(to)
+	t.path = path
+	t.redirect(f)
 }
 
 // redirect makes the standard error of the process refer to f.
 func (t *Trail) redirect(f *os.File) {
 	descriptor.Use(f, func(from int) error {
-		return descriptor.Use(t.Stderr, func(to int) error { return dup(from, to) })
+		return descriptor.Use(t.Stderr, func(to int) error { return unix.Dup2(from, to) })
 	})
 }

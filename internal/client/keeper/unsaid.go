@@ -3,46 +3,54 @@
 package keeper
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// An Unsaid keeps what no reply has said of jobs when an engine ends without a client, for the first reply of
-// the next engine of the same identity. Each engine writes a file of its own.
-type Unsaid struct {
-	Dir      string // made when it is needed
-	Identity func() (string, error)
-}
+// What no reply has said of jobs when an engine ends without a client is kept for the first reply of the next
+// engine of the same identity. Each engine writes a file of its own.
 
 // unsaidTime is how long it waits for a client.
 const unsaidTime = 7 * 24 * time.Hour
 
-// save writes one line for each item.
-func (u *Unsaid) save(items []string, pid string) error {
-	identity, err := u.Identity()
-	if err != nil || len(items) == 0 {
-		return err
+// Finish keeps what no reply has said of jobs. The engine has ended.
+func (k *Keeper) Finish() {
+	s := &k.state
+	if k.Unsaid == "" || s.how == "" || s.how == Left && !s.trimmed {
+		return // the client was there, and said that it wants no more replies
 	}
-	if err := os.MkdirAll(u.Dir, 0o700); err != nil {
-		return err
+	items := s.notices.Next().Call().Also()
+	if len(items) == 0 {
+		return
 	}
-	return os.WriteFile(filepath.Join(u.Dir, identity+"-"+pid), []byte(strings.Join(items, "\n")+"\n"), 0o600)
+	identity, err := k.Identity()
+	if err == nil {
+		err = os.MkdirAll(k.Unsaid, 0o700)
+	}
+	if err == nil {
+		path := filepath.Join(k.Unsaid, fmt.Sprintf("%s-%d", identity, os.Getpid()))
+		err = os.WriteFile(path, []byte(strings.Join(items, "\n")+"\n"), 0o600)
+	}
+	if err != nil {
+		k.Log.Warn("keeping the ends of jobs for the next client", "error", err)
+	}
 }
 
-// take returns what was saved, and removes it.
-func (u *Unsaid) take() (items []string) {
-	entries, _ := os.ReadDir(u.Dir) // an error: nothing was saved
+// takeUnsaid returns what earlier engines have kept, and removes it.
+func (k *Keeper) takeUnsaid() (items []string) {
+	entries, _ := os.ReadDir(k.Unsaid) // an error: nothing was kept
 	if len(entries) == 0 {
 		return nil
 	}
-	identity, err := u.Identity()
+	identity, err := k.Identity()
 	if err != nil {
 		return nil
 	}
 	for _, e := range entries {
-		path := filepath.Join(u.Dir, e.Name())
+		path := filepath.Join(k.Unsaid, e.Name())
 		if strings.HasPrefix(e.Name(), identity+"-") {
 			text, err := os.ReadFile(path)
 			if os.Remove(path) == nil && err == nil { // else another engine has taken it

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // Another user must neither read what goes over a socket nor put one in its place. Therefore the directory
@@ -45,22 +47,18 @@ type Dir struct {
 
 // OpenFirst opens the first of places that can be used. The error names what each of them lacks.
 func OpenFirst(places []string) (*Dir, error) {
-	var errs []error
+	if len(places) == 0 {
+		return nil, errors.New("no directory for sockets is known: set XDG_RUNTIME_DIR to an absolute path")
+	}
+	var lacks []string
 	for _, path := range places {
 		d, err := Open(path)
 		if err == nil {
 			return d, nil
 		}
-		errs = append(errs, err)
+		lacks = append(lacks, err.Error())
 	}
-	if errs == nil {
-		return nil, errors.New("no directory for sockets is known: set XDG_RUNTIME_DIR to an absolute path")
-	}
-	texts := make([]string, len(errs))
-	for i, err := range errs {
-		texts[i] = err.Error()
-	}
-	return nil, errors.New(strings.Join(texts, "; "))
+	return nil, errors.New(strings.Join(lacks, "; "))
 }
 
 // OpenAll opens those of places that exist: clients and shells can have other variables, so that each makes
@@ -141,23 +139,15 @@ func parseName(s string) (Name, bool) {
 
 // Names returns the names in the directory, those of the engines whose client left last first.
 func (d *Dir) Names() ([]Name, error) {
-	again, err := os.Open(d.at(".")) // the position in the directory is that of a descriptor
-	if err != nil {
-		return nil, err
-	}
-	defer again.Close()
-	entries, err := again.ReadDir(-1)
+	entries, err := os.ReadDir(d.at("."))
 	if err != nil {
 		return nil, err
 	}
 	var names []Name
 	left := make(map[Name]time.Time)
 	for _, e := range entries {
-		n, ok := parseName(e.Name())
-		if !ok {
-			continue
-		}
-		if info, err := e.Info(); err == nil {
+		info, err := e.Info()
+		if n, ok := parseName(e.Name()); ok && err == nil {
 			names, left[n] = append(names, n), info.ModTime()
 		}
 	}
@@ -168,7 +158,7 @@ func (d *Dir) Names() ([]Name, error) {
 }
 
 // Dial connects to an engine and says hello. The error is ErrGone if the engine has ended, and the name is
-// then removed; see [Conn.Answer] for the others. Dial takes at most HelloTime.
+// then removed; see [Conn.Greet] for the others. Dial takes at most HelloTime.
 func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, HelloTime)
 	defer cancel()
@@ -176,26 +166,15 @@ func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, err
 	if err != nil {
 		return nil, Welcome{}, err
 	}
-	c.SetDeadline(time.Now().Add(HelloTime))
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) }) // owned by Dial; ends at once
-	defer stop()
 	var w Welcome
 	if err = ownPeer(c.UnixConn); err == nil {
-		if err = c.Greet(h); err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-			w, err = c.Answer() // an engine that refuses may close before it has read the hello
-		}
-	}
-	if err == nil && !stop() {
-		err = ctx.Err()
-	}
-	if other := (*OtherProtocol)(nil); errors.As(err, &other) {
-		other.Name = name
+		w, err = c.Greet(ctx, h, HelloTime)
 	}
 	if err != nil {
 		c.Close()
 		return nil, w, err
 	}
-	return c, w, c.SetDeadline(time.Time{})
+	return c, w, nil
 }
 
 // connect connects to an engine, and removes the name of one that has ended.
@@ -204,38 +183,19 @@ func (d *Dir) connect(ctx context.Context, name Name) (*Conn, error) {
 	c, err := dialer.DialContext(ctx, "unix", d.at(name.String()))
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		unix.Unlinkat(int(d.file.Fd()), name.String(), 0)
+		d.remove(name.String())
 		return nil, ErrGone
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, ErrGone
 	case err != nil:
 		return nil, fmt.Errorf("connecting to the engine of process %d: %w", name.PID, err)
 	}
-	return NewConn(c.(*net.UnixConn)), nil
+	return newConn(c.(*net.UnixConn)), nil
 }
 
-// Lock waits until no other process has the lock of the directory. It is for decisions about several engines.
-func (d *Dir) Lock(ctx context.Context) (unlock func(), err error) {
-	again, err := os.Open(d.at(".")) // a lock belongs to a descriptor
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err := unix.Flock(int(again.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { again.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			again.Close()
-			return nil, fmt.Errorf("locking %s: %w", d.path, err)
-		}
-		select {
-		case <-ctx.Done():
-			again.Close()
-			return nil, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+// remove removes a name. It does nothing if there is none, or if the directory is closed.
+func (d *Dir) remove(name string) {
+	descriptor.Use(d.file, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
 }
 
 // A Listener accepts connections at a socket with a name.
@@ -254,16 +214,15 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 	d.sweep()
 	l := &Listener{dir: d, name: Name{identity, os.Getpid()}}
 	first := l.name.String() + unfinished
-	unix.Unlinkat(int(d.file.Fd()), first, 0) // a process with our number was killed
+	d.remove(first) // a process with our number was killed
 	var err error
-	l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: d.at(first), Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("listening in %s: %w", d.path, err)
+	if l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: d.at(first), Net: "unix"}); err == nil {
+		l.l.SetUnlinkOnClose(false)
+		if err = os.Rename(d.at(first), d.at(l.name.String())); err != nil {
+			l.l.Close()
+		}
 	}
-	l.l.SetUnlinkOnClose(false)
-	at := int(d.file.Fd())
-	if err := unix.Renameat(at, first, at, l.name.String()); err != nil {
-		l.l.Close()
+	if err != nil {
 		return nil, fmt.Errorf("listening in %s: %w", d.path, err)
 	}
 	return l, nil
@@ -274,14 +233,15 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 func (d *Dir) sweep() {
 	entries, _ := os.ReadDir(d.at("."))
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), unfinished) {
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
-				unix.Unlinkat(int(d.file.Fd()), e.Name(), 0)
-			}
-		} else if n, ok := parseName(e.Name()); ok && unix.Kill(n.PID, 0) == unix.ESRCH { // or in another container
-			if c, err := d.connect(context.Background(), n); err == nil {
-				c.Close()
-			}
+		name, isNew := strings.CutSuffix(e.Name(), unfinished)
+		n, ok := parseName(name)
+		if !ok || unix.Kill(n.PID, 0) != unix.ESRCH {
+			continue
+		}
+		if info, err := e.Info(); isNew && err == nil && time.Since(info.ModTime()) > time.Minute {
+			d.remove(e.Name())
+		} else if c, err := d.connect(context.Background(), n); err == nil { // its process is in another container
+			c.Close()
 		}
 	}
 }
@@ -295,6 +255,13 @@ func (l *Listener) Touch() {
 	os.Chtimes(l.dir.at(l.name.String()), now, now)
 }
 
+// Found reports whether the name is where others look for it. Systems remove the directories of users that
+// have logged out, and old files from directories for temporary ones.
+func (l *Listener) Found() bool {
+	_, err := os.Lstat(filepath.Join(l.dir.path, l.name.String()))
+	return err == nil
+}
+
 // Accept returns the next connection of a process of our user in our namespaces.
 func (l *Listener) Accept() (*Conn, error) {
 	for {
@@ -302,20 +269,19 @@ func (l *Listener) Accept() (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		conn := newConn(c)
 		if err := ownPeer(c); err != nil {
-			NewConn(c).Refuse(err.Error())
+			conn.Refuse(err.Error())
 			c.Close()
 			continue
 		}
-		return NewConn(c), nil
+		return conn, nil
 	}
 }
 
 // Close removes the name, so that no process connects any more, and stops to listen. It can be called
 // several times.
 func (l *Listener) Close() error {
-	if n, err := l.dir.file.SyscallConn(); err == nil {
-		n.Control(func(fd uintptr) { unix.Unlinkat(int(fd), l.name.String(), 0) })
-	}
+	l.dir.remove(l.name.String())
 	return l.l.Close()
 }

@@ -12,9 +12,9 @@
 //	protocol N VERSION the hello has another protocol number than the engine, which has number N
 //	refused: REASON    for people
 //
-// The hello has at most 1 MiB, and both lines must arrive within 2 s. These rules and the first three
-// fields of a hello stay the same in every protocol, so that programs of different versions understand
-// each other's refusals.
+// The hello has at most 1 MiB, and both lines must arrive within 2 s. These rules and the protocol's number
+// in a hello stay the same in every protocol, so that programs of different versions understand each other's
+// refusals.
 //
 // After that the client's side says in band that it leaves ([Goodbye]). A connection that ends without it
 // is lost. The names of engines that were killed remain; the first process that finds one of them removes it.

@@ -4,6 +4,7 @@ package sockets
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,11 +12,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/kernel/descriptor"
 )
 
 // Protocol is the number of what follows a hello: its fields, the answers and the lines that are not MCP.
@@ -27,13 +29,11 @@ type Role string
 const (
 	Client Role = "client" // a front with its client: an engine serves one at a time
 	Person Role = "person" // a command: any number of them, at any time
-	Yield  Role = "yield"  // an engine of the same workspace, which asks an unattended one to end
 )
 
 // A Hello is the first line of a connection.
 type Hello struct {
-	Protocol int
-	Version  string // the version of the program that says hello
+	Protocol int // set by [Conn.Greet]
 	Role     Role
 
 	// What a client brings, as the settings of the program that it has started.
@@ -47,8 +47,8 @@ type Hello struct {
 	LogLevel slog.Level
 
 	// Older names the engines of the same identity that refused this client because they have another
-	// protocol. The first reply tells the client.
-	Older []OtherProtocol `json:",omitempty"`
+	// protocol, for the first reply. Empty: there are none.
+	Older string `json:",omitempty"`
 
 	// Stderr is where the engine logs as long as this connection lasts. The descriptor is sent beside
 	// the line. Nil: the engine keeps the one that it has. The receiver of a hello closes it.
@@ -66,7 +66,6 @@ type Welcome struct {
 	Ends      time.Time // when the engine ends unless a client comes; zero: a client is connected, or kept jobs hold it
 	Trims     time.Time // when the engine ends what is not kept; zero: a client is connected, or that has ended
 	Kept      int       // the jobs and idle sessions that survive a goodbye
-	Lone      bool      // the engine is the process that its client started: no other client can take it over
 }
 
 // A front says with one of these lines that its client leaves and will not come back.
@@ -99,15 +98,11 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// OtherProtocol is the error of an engine whose protocol differs.
-type OtherProtocol struct {
-	Name     Name
-	Protocol int
-	Version  string
-}
+// OtherProtocol is the error of an engine whose protocol differs: the version of its program.
+type OtherProtocol string
 
-func (o *OtherProtocol) Error() string {
-	return fmt.Sprintf("the engine of process %d has version %s, which speaks protocol %d and not %d: use the program of that version", o.Name.PID, o.Version, o.Protocol, Protocol)
+func (o OtherProtocol) Error() string {
+	return fmt.Sprintf("it has version %s, which speaks another protocol: use the program of that version", string(o))
 }
 
 // A Conn is a connection between an engine and a front or command. Until the hello is answered it is used
@@ -120,8 +115,23 @@ type Conn struct {
 	sent   *os.File // the file that came with the first line, or nil
 }
 
-// NewConn returns a Conn over c, on which nothing has been read yet.
-func NewConn(c *net.UnixConn) *Conn {
+// FileConn returns a Conn over a Unix socket that this process was given, and closes the file.
+func FileConn(f *os.File) (*Conn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	unixConn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, errors.New("it is no Unix socket")
+	}
+	return newConn(unixConn), nil
+}
+
+// newConn returns a Conn over c, on which nothing has been read yet.
+func newConn(c *net.UnixConn) *Conn {
 	conn := &Conn{UnixConn: c, rights: make([]byte, unix.CmsgSpace(4))}
 	conn.in = bufio.NewReaderSize(receiver{conn}, 64<<10)
 	return conn
@@ -191,8 +201,31 @@ func (c *Conn) line(limit int) ([]byte, error) {
 	}
 }
 
-// Greet writes a hello. It sets the protocol number.
-func (c *Conn) Greet(h Hello) error {
+// Greet says hello and reads the answer, within limit. The error is ErrBusy, ErrGone, an OtherProtocol, a
+// Refusal or the reason for people.
+func (c *Conn) Greet(ctx context.Context, h Hello, limit time.Duration) (Welcome, error) {
+	c.SetDeadline(time.Now().Add(limit))
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) }) // owned by Greet; ends at once
+	defer stop()
+	err := c.say(h)
+	var w Welcome
+	if err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		w, err = c.answer() // an engine that refuses may close before it has read the hello
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the engine did not answer within %v", limit)
+	}
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = c.SetDeadline(time.Time{})
+	}
+	return w, err
+}
+
+// say writes a hello.
+func (c *Conn) say(h Hello) error {
 	h.Protocol = Protocol
 	line, err := json.Marshal(h)
 	if err != nil {
@@ -202,37 +235,28 @@ func (c *Conn) Greet(h Hello) error {
 	if len(line) > maxHello {
 		return fmt.Errorf("the environment has %d bytes, and an engine accepts %d", len(line), maxHello)
 	}
-	if h.Stderr == nil {
+	if h.Stderr != nil { // the descriptor goes with the first part
+		err = descriptor.Use(h.Stderr, func(fd int) error {
+			n, _, err := c.WriteMsgUnix(line, unix.UnixRights(fd), nil)
+			line = line[n:]
+			return err
+		})
+	}
+	if err == nil {
 		_, err = c.Write(line)
-		return err
-	}
-	raw, err := h.Stderr.SyscallConn()
-	if err != nil {
-		return err
-	}
-	n := 0
-	controlled := raw.Control(func(fd uintptr) {
-		n, _, err = c.WriteMsgUnix(line, unix.UnixRights(int(fd)), nil)
-	})
-	if controlled != nil {
-		return controlled
-	}
-	if err == nil && n < len(line) { // the descriptor goes with the first part
-		_, err = c.Write(line[n:])
 	}
 	return err
 }
 
-// Answer reads the answer to a hello. The error is ErrBusy, ErrGone, an *OtherProtocol, a Refusal or the
-// reason for people.
-func (c *Conn) Answer() (Welcome, error) {
+// answer reads the answer to a hello.
+func (c *Conn) answer() (Welcome, error) {
 	line, err := c.line(maxAnswer)
 	c.sent.Close() // no engine sends one
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return Welcome{}, fmt.Errorf("the engine did not answer within %v", HelloTime)
-	case err != nil:
-		return Welcome{}, fmt.Errorf("%w: %v", ErrGone, err)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w: %v", ErrGone, err)
+	}
+	if err != nil {
+		return Welcome{}, err
 	}
 	word, rest, _ := strings.Cut(string(line), " ")
 	switch word {
@@ -245,9 +269,8 @@ func (c *Conn) Answer() (Welcome, error) {
 	case "busy":
 		return Welcome{}, ErrBusy
 	case "protocol":
-		number, version, _ := strings.Cut(rest, " ")
-		n, _ := strconv.Atoi(number)
-		return Welcome{}, &OtherProtocol{Protocol: n, Version: version}
+		_, version, _ := strings.Cut(rest, " ")
+		return Welcome{}, OtherProtocol(version)
 	case "refused:":
 		return Welcome{}, Refusal(rest)
 	}
@@ -256,45 +279,31 @@ func (c *Conn) Answer() (Welcome, error) {
 
 // Hear reads a hello within HelloTime. If it can't be accepted, Hear answers it and returns the reason;
 // the caller closes the connection.
-func (c *Conn) Hear(version string) (Hello, error) {
+func (c *Conn) Hear(version string) (h Hello, err error) {
 	c.SetDeadline(time.Now().Add(HelloTime))
-	var h Hello
 	line, err := c.line(maxHello)
-	if err == nil {
-		err = decode(line, &h)
-	}
-	if err == nil && h.Protocol != Protocol {
+	var first struct{ Protocol int } // the other fields can have other types in another protocol
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("no hello came within %v", HelloTime)
+		c.SetDeadline(time.Now().Add(HelloTime))
+	case err != nil:
+	case json.Unmarshal(line, &first) != nil || first.Protocol == 0:
+		err = fmt.Errorf("the first line is not the hello of this program: %.40q", line)
+	case first.Protocol != Protocol:
 		fmt.Fprintf(c, "protocol %d %s\n", Protocol, version)
 		c.sent.Close()
-		return h, fmt.Errorf("the process that connected speaks protocol %d and not %d", h.Protocol, Protocol)
-	}
-	if err != nil {
-		c.sent.Close()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("no hello came within %v", HelloTime)
-			c.SetDeadline(time.Now().Add(HelloTime))
+		return h, fmt.Errorf("the process that connected speaks protocol %d and not %d", first.Protocol, Protocol)
+	default:
+		if err = json.Unmarshal(line, &h); err == nil {
+			h.Stderr = c.sent
+			return h, nil
 		}
-		c.Refuse(err.Error())
-		return h, err
+		err = fmt.Errorf("the hello can't be read: %v", err)
 	}
-	h.Stderr = c.sent
-	return h, nil
-}
-
-// decode reads a hello. It reads the protocol number first, because the other fields can have other types
-// in another protocol.
-func decode(line []byte, h *Hello) error {
-	var first struct{ Protocol int }
-	if err := json.Unmarshal(line, &first); err != nil || first.Protocol == 0 {
-		return fmt.Errorf("the first line is not the hello of this program: %.40q", line)
-	}
-	if h.Protocol = first.Protocol; h.Protocol != Protocol {
-		return nil
-	}
-	if err := json.Unmarshal(line, h); err != nil {
-		return fmt.Errorf("the hello can't be read: %v", err)
-	}
-	return nil
+	c.sent.Close()
+	c.Refuse(err.Error())
+	return h, err
 }
 
 // Welcome accepts a connection and ends the limit of its time.

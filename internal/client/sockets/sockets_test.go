@@ -62,7 +62,7 @@ func listen(t *testing.T, d *Dir, identity string, answer func(*Conn, Hello)) (N
 }
 
 func welcome(c *Conn, h Hello) {
-	c.Welcome(Welcome{Version: h.Version, PID: os.Getpid()})
+	c.Welcome(Welcome{PID: os.Getpid(), Kept: h.Umask})
 	io.Copy(c, c)
 }
 
@@ -251,8 +251,8 @@ func TestLongPath(t *testing.T) {
 	d := must.Get(Open(filepath.Join(above, "async-repl")))(t)
 	defer d.Close()
 	name, _ := listen(t, d, identity, welcome)
-	c, w, err := d.Dial(t.Context(), name, Hello{Version: "9"})
-	if err != nil || w.Version != "9" {
+	c, w, err := d.Dial(t.Context(), name, Hello{Umask: 9})
+	if err != nil || w.Kept != 9 {
 		t.Fatalf("Dial: %+v, %v", w, err)
 	}
 	c.Close()
@@ -273,8 +273,8 @@ func TestTwentyListenAtOnce(t *testing.T) {
 			t.Cleanup(func() { d.Close() })
 			die(t, d, Name{identity, 4194305 + i})
 			name, _ := listen(t, d, fmt.Sprintf("%016x", i), welcome)
-			c, w, err := d.Dial(t.Context(), name, Hello{Version: fmt.Sprint(i)})
-			if err != nil || w.Version != fmt.Sprint(i) {
+			c, w, err := d.Dial(t.Context(), name, Hello{Umask: i})
+			if err != nil || w.Kept != i {
 				t.Errorf("%d: %+v, %v", i, w, err)
 				return
 			}
@@ -332,10 +332,10 @@ func TestHelloIsHeard(t *testing.T) {
 func TestLinesBehindTheHelloAreKept(t *testing.T) {
 	d := openDir(t)
 	name, _ := listen(t, d, identity, welcome)
-	c := NewConn(dial(t, d, name))
+	c := newConn(dial(t, d, name))
 	defer c.Close()
 	io.WriteString(c, `{"Protocol":1,"Role":"client"}`+"\n{}\n")
-	must.Get(c.Answer())(t)
+	must.Get(c.answer())(t)
 	line := make([]byte, 3)
 	if _, err := io.ReadFull(c, line); err != nil || string(line) != "{}\n" {
 		t.Errorf("read %q, %v", line, err)
@@ -405,16 +405,13 @@ func TestAnswersOfAnEngine(t *testing.T) {
 		answer func(*Conn, Hello)
 		check  func(error) bool
 	}{
-		"busy":    {func(c *Conn, _ Hello) { c.Busy() }, func(err error) bool { return errors.Is(err, ErrBusy) }},
-		"refused": {func(c *Conn, _ Hello) { c.Refuse("two\nlines") }, func(err error) bool { return err.Error() == "two lines" }},
-		"ended":   {func(*Conn, Hello) {}, func(err error) bool { return errors.Is(err, ErrGone) }},
-		"rubbish": {func(c *Conn, _ Hello) { io.WriteString(c, "hi\n") }, func(err error) bool { return strings.Contains(err.Error(), `"hi"`) }},
-		"no line": {func(c *Conn, _ Hello) { c.Write(bytes.Repeat([]byte("x"), maxAnswer+1)) }, func(err error) bool { return err != nil }},
-		"protocol": {func(c *Conn, _ Hello) { io.WriteString(c, "protocol 2 7.8.9\n") }, func(err error) bool {
-			var other *OtherProtocol
-			return errors.As(err, &other) && other.Protocol == 2 && other.Version == "7.8.9" && other.Name.PID == os.Getpid()
-		}},
-		"silence": {func(c *Conn, _ Hello) { c.SetDeadline(time.Time{}); io.Copy(io.Discard, c) }, func(err error) bool { return strings.Contains(err.Error(), "within 2s") }},
+		"busy":     {func(c *Conn, _ Hello) { c.Busy() }, func(err error) bool { return errors.Is(err, ErrBusy) }},
+		"refused":  {func(c *Conn, _ Hello) { c.Refuse("two\nlines") }, func(err error) bool { return err.Error() == "two lines" }},
+		"ended":    {func(*Conn, Hello) {}, func(err error) bool { return errors.Is(err, ErrGone) }},
+		"rubbish":  {func(c *Conn, _ Hello) { io.WriteString(c, "hi\n") }, func(err error) bool { return strings.Contains(err.Error(), `"hi"`) }},
+		"no line":  {func(c *Conn, _ Hello) { c.Write(bytes.Repeat([]byte("x"), maxAnswer+1)) }, func(err error) bool { return err != nil }},
+		"protocol": {func(c *Conn, _ Hello) { io.WriteString(c, "protocol 2 7.8.9\n") }, func(err error) bool { return err == OtherProtocol("7.8.9") }},
+		"silence":  {func(c *Conn, _ Hello) { c.SetDeadline(time.Time{}); io.Copy(io.Discard, c) }, func(err error) bool { return strings.Contains(err.Error(), "within 2s") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
