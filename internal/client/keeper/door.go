@@ -130,7 +130,7 @@ func (k *Keeper) giveWay(left time.Time) {
 
 // elsewhereTime bounds how long the first reply waits for other engines of the workspace. One that is slower is in
 // a later reply.
-const elsewhereTime = 100 * time.Millisecond
+const elsewhereTime = 250 * time.Millisecond
 
 // elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep, and returns
 // a function that returns the answer. A client takes engines over by their identity, so it would not find
