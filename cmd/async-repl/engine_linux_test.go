@@ -708,7 +708,9 @@ func TestKeptJobsOutliveAGoodbye(t *testing.T) {
 	if keep := command.Header("Keep"); !strings.HasPrefix(keep, "continues when this client quits") {
 		t.Errorf("Keep: %q in %s", keep, command)
 	}
-	a.run("import os, time; x = 1")
+	if r := a.run("import os, time; x = 1", "keep", true); r.Header("Keep") != "the session stays when this client quits, until it was idle for 24 hours" {
+		t.Errorf("of a job that has ended: %s", r)
+	}
 	python := a.do("execute_python", "code", "while os.path.exists('go'): time.sleep(0.01)\ny = 2", "keep", true, "wait_seconds", 0).Header("Job ID")
 	queued := a.do("execute_python", "code", "z = 3", "wait_seconds", 0).Header("Job ID")
 	a.run("lost = 1", "session", "other")

@@ -72,6 +72,9 @@ var keepText = map[Keep]string{
 	KeepServer: "continues when this client quits, and ends with the server",
 }
 
+// keptSession says of a kept job of Python that has ended at once what is kept of it.
+const keptSession = "the session stays when this client quits, until it was idle for 24 hours"
+
 // MostChars are the most characters that a call or Config.MaxChars can ask for.
 const MostChars = arguments.MaxText
 

@@ -119,6 +119,9 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	if note := c.Backend.TakeNote(c.scope); note != "" {
 		w.Line("Note", note)
 	}
+	if record := j.Record(); spec.Keep && spec.Kind == jobs.Python && c.Keep == KeepLonger && record.Status.Final() && record.Receipt.State == jobs.Kept {
+		w.Line("Keep", keptSession)
+	}
 	return c.reporter.Job(j, w), nil
 }
 
