@@ -91,15 +91,15 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 		}
 		tell()
 	}()
-	end := k.Run(told, first)
-	if end == keeper.Told {
+	cause := k.Run(told, first)
+	if cause == "" {
 		endWithin(exitTime, set.Log, func() {
 			eng.Close()
 			k.Wait(context.Background())
 		})
 		return nil
 	}
-	eng.CloseBy(end.Cause())
+	eng.CloseBy(cause)
 	k.Finish()
 	k.Wait(told)
 	return nil

@@ -73,7 +73,6 @@ type front struct {
 	sent         int                            // the number of requests that engines were sent
 	initialize   json.RawMessage                // the params of the client's initialize; nil: there was none, or it failed
 	initializeID jsonrpc.ID                     // its id, until it is answered
-	initialized  bool                           // it was answered; a repeated one changes nothing
 	listens      map[jsonrpc.ID]json.RawMessage // the params of the open subscriptions
 	listed       bool                           // an older client has listed resources, which subscribes it to changes
 	deaths       []time.Time                    // the last ones
@@ -120,13 +119,15 @@ func (f *front) divert(m jsonrpc.Message) bool {
 	<-f.connected // the answer to a call goes there
 	r, ok := m.(*jsonrpc.Request)
 	switch {
-	case !ok:
-		f.answer(m.(*jsonrpc.Response))
+	case !ok: // the answer to a request of an engine
+		if line, err := jsonrpc.EncodeMessage(m); err == nil {
+			f.send(net.Buffers{append(line, '\n')})
+		}
 		return true
 	case r.Method == "notifications/cancelled":
 		f.cancel(r)
 	case !r.IsCall():
-		f.tell(nil, r.Method, r.Params)
+		f.send(request(nil, r.Method, r.Params))
 	case r.Method == "initialize":
 		f.begin(r)
 	case r.Method == "subscriptions/listen":
@@ -150,12 +151,12 @@ func (f *front) Write(ctx context.Context, m jsonrpc.Message) error {
 // that the client sends before it has the answer finds the connection initialized.
 func (f *front) begin(r *jsonrpc.Request) {
 	f.mu.Lock()
-	if !f.initialized {
+	if f.initialize == nil { // a repeated one changes nothing
 		f.initialize, f.initializeID = r.Params, r.ID
 	}
 	key := f.key()
 	f.mu.Unlock()
-	f.tell(key, r.Method, r.Params)
+	f.send(request(key, r.Method, r.Params))
 }
 
 // answered notes that the Server has answered a call. A subscription is over then.
@@ -163,12 +164,10 @@ func (f *front) answered(r *jsonrpc.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.listens, r.ID)
-	if r.ID != f.initializeID {
-		return
-	}
-	f.initializeID = jsonrpc.ID{}
-	if f.initialized = r.Error == nil; !f.initialized {
-		f.initialize = nil
+	if r.ID == f.initializeID {
+		if f.initializeID = (jsonrpc.ID{}); r.Error != nil {
+			f.initialize = nil
+		}
 	}
 }
 
@@ -177,26 +176,16 @@ func (f *front) listen(r *jsonrpc.Request) {
 	f.mu.Lock()
 	f.listens[r.ID] = r.Params
 	f.mu.Unlock()
-	f.tell(r.ID.Raw(), r.Method, r.Params)
+	f.send(request(r.ID.Raw(), r.Method, r.Params))
 }
 
-// tell sends a message to the engine if one is attached. It has no id if id is nil.
-func (f *front) tell(id any, method string, params json.RawMessage) {
+// send sends lines to the engine if one is attached.
+func (f *front) send(lines net.Buffers) {
 	f.mu.Lock()
 	e := f.engine
 	f.mu.Unlock()
 	if e != nil {
-		e.send(request(id, method, params))
-	}
-}
-
-// answer passes on the answer to a request of an engine.
-func (f *front) answer(r *jsonrpc.Response) {
-	f.mu.Lock()
-	e := f.engine
-	f.mu.Unlock()
-	if line, err := jsonrpc.EncodeMessage(r); e != nil && err == nil {
-		e.send(net.Buffers{append(line, '\n')})
+		e.send(lines)
 	}
 }
 
@@ -222,9 +211,9 @@ func (f *front) cancel(r *jsonrpc.Request) {
 	f.mu.Unlock()
 	switch {
 	case listens:
-		f.tell(nil, r.Method, r.Params)
+		f.send(request(nil, r.Method, r.Params))
 	case key != "":
-		f.tell(nil, r.Method, json.RawMessage(`{"requestId":"`+key+`"}`))
+		f.send(request(nil, r.Method, json.RawMessage(`{"requestId":"`+key+`"}`)))
 		f.Connection.Write(over, &jsonrpc.Response{ID: id}) // frees the id; a cancelled call is not answered
 	}
 }
@@ -264,6 +253,9 @@ func (f *front) key() string {
 	return "front-" + strconv.Itoa(f.sent)
 }
 
+// ending answers calls that no engine answers because the client leaves.
+const ending = "The server is ending."
+
 // attached returns the engine, or why there is none. Only divert calls it.
 func (f *front) attached() (e *link, reason string) {
 	f.mu.Lock()
@@ -271,7 +263,7 @@ func (f *front) attached() (e *link, reason string) {
 	f.mu.Unlock()
 	switch {
 	case leaving:
-		return nil, "The server is ending."
+		return nil, ending
 	case e != nil:
 		return e, ""
 	case time.Now().Before(refused):
@@ -280,7 +272,7 @@ func (f *front) attached() (e *link, reason string) {
 	}
 	conn, err := f.Attach(f.ctx)
 	if err != nil && f.ctx.Err() != nil {
-		return nil, "The server is ending."
+		return nil, ending
 	}
 	if err != nil {
 		f.Log.Warn("no engine could be started", "error", err)
@@ -292,7 +284,7 @@ func (f *front) attached() (e *link, reason string) {
 		f.mu.Unlock()
 		e.cut()
 		e.Close()
-		return nil, "The server is ending."
+		return nil, ending
 	}
 	f.engine = e
 	opening := f.opening()

@@ -248,6 +248,18 @@ func TestEndOfInput(t *testing.T) {
 	w.last().said(t, sockets.Goodbye)
 }
 
+// An engine that ends with its client and does not answer a call has not died.
+func TestEngineThatEndsWithoutAnAnswer(t *testing.T) {
+	w := start(t)
+	w.initialize()
+	w.send(toolCall("1", "gate"))
+	<-w.calls.entered
+	w.leave()
+	polltest.Until(t, "the goodbye", func() bool { return len(w.last().goodbyes()) == 1 })
+	w.last().conn.Close()
+	w.is(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"The server is ending."}],"isError":true}}`)
+}
+
 // Calls that are in flight for too long after the end of input are answered with the current
 // status.
 func TestEndOfInputIsBounded(t *testing.T) {

@@ -116,30 +116,38 @@ func (f *front) died(e *link) {
 	f.mu.Lock()
 	leaving := f.leaving
 	f.mu.Unlock()
-	ended, how, again := "", "", "The next call starts it again"
+	ended, reason := "", ending
 	if !leaving { // an engine that was left can run on
-		if ended = e.Ended(); ended != "" {
-			how = " (" + ended + ")"
-		}
+		ended = e.Ended()
 	}
 	f.mu.Lock()
 	f.engine = nil
 	calls := slices.Collect(maps.Values(f.open))
 	clear(f.open)
-	if now := time.Now(); !leaving {
-		f.why = how
-		f.deaths = append(f.deaths, now)
-		if n := len(f.deaths) - deathsAllowed; n >= 0 {
-			if f.deaths = f.deaths[n:]; now.Sub(f.deaths[0]) <= refusalTime {
-				f.refused, f.deaths = now.Add(refusalTime), nil
-				again = fmt.Sprintf("It has died %d times within %v: calls are refused until %s, and the first one after that starts it again",
-					deathsAllowed, refusalTime, f.refused.Format(time.TimeOnly))
-			}
-		}
+	if !leaving {
+		reason = f.noteDeath(ended)
 	}
 	f.mu.Unlock()
 	if !leaving {
 		f.Log.Warn("the engine died", "how", cmp.Or(ended, "unknown"), "calls", len(calls))
 	}
-	f.fail(calls, "The server died during this call"+how+", with its running jobs and its variables. "+again+"; list_jobs then shows what became of the jobs.")
+	f.fail(calls, reason)
+}
+
+// noteDeath notes the death of an engine and returns the answer to its calls. The caller holds mu.
+func (f *front) noteDeath(ended string) string {
+	again := "The next call starts it again"
+	if f.why = ""; ended != "" {
+		f.why = " (" + ended + ")"
+	}
+	now := time.Now()
+	f.deaths = append(f.deaths, now)
+	if n := len(f.deaths) - deathsAllowed; n >= 0 {
+		if f.deaths = f.deaths[n:]; now.Sub(f.deaths[0]) <= refusalTime {
+			f.refused, f.deaths = now.Add(refusalTime), nil
+			again = fmt.Sprintf("It has died %d times within %v: calls are refused until %s, and the first one after that starts it again",
+				deathsAllowed, refusalTime, f.refused.Format(time.TimeOnly))
+		}
+	}
+	return "The server died during this call" + f.why + ", with its running jobs and its variables. " + again + "; list_jobs then shows what became of the jobs."
 }

@@ -3,14 +3,13 @@
 package keeper
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/client/sockets"
@@ -56,7 +55,7 @@ func (k *Keeper) serve(c *sockets.Conn, first bool) {
 		c.Refuse("this version knows no role " + string(h.Role))
 	}
 	if first { // no client will come
-		k.in(func(s *state) { s.how, s.left, s.ends = Lost, time.Now(), time.Now() })
+		k.in(func(s *state) { s.how, s.left, s.ends = jobs.ClientGone, time.Now(), time.Now() })
 	}
 }
 
@@ -115,7 +114,8 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	if number == 1 {
 		notices.Earlier(k.takeUnsaid())
 	}
-	if k.accept(c) {
+	var w sockets.Welcome
+	if k.in(func(s *state) { w = k.welcome(s) }) && c.Welcome(w) == nil {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
 			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: h.Older, Elsewhere: k.elsewhere(),
@@ -134,8 +134,8 @@ func (k *Keeper) depart(s *state, c *client, goodbye bool) {
 		return // it was noted at the client's last line
 	}
 	linger := k.Linger
-	if s.how = Lost; goodbye {
-		linger, s.how = k.LingerGoodbye, Left
+	if s.how = jobs.ClientGone; goodbye {
+		linger, s.how = k.LingerGoodbye, jobs.Shutdown
 	}
 	if k.doors == nil {
 		linger = 0 // nothing could find the engine
@@ -168,11 +168,6 @@ func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
 	}, scope)
 }
 
-func (k *Keeper) accept(c *sockets.Conn) bool {
-	var w sockets.Welcome
-	return k.in(func(s *state) { w = k.welcome(s) }) && c.Welcome(w) == nil
-}
-
 // talk speaks MCP with the other side of a connection until that ends.
 func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
 	ctx, cut := context.WithCancel(k.cut)
@@ -181,28 +176,10 @@ func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {
 	defer leave()
 	in.cut, in.hurry = cut, leave
 	mcp := server.New(waits, c, scope)
-	transport := &stdio.Transport{Stream: in, Ordered: true, Cut: ctx, Leave: leave, Log: scope.Log}
+	transport := &stdio.Transport{Stream: in, Ordered: true, Cut: ctx, Divert: in.divert, Leave: leave, Log: scope.Log}
 	session, err := mcp.Connect(context.Background(), transport, nil)
 	if err == nil {
 		session.Wait()
-	}
-}
-
-// readOn waits, while calls are answered after a goodbye, for the goodbye that cuts this short, or for the end
-// of the other side. One that only shuts its side still reads.
-func (s *stream) readOn() {
-	for {
-		line, err := s.ReadPart()
-		switch {
-		case string(bytes.TrimSpace(line)) == sockets.GoodbyeNow:
-			s.hurry()
-			return
-		case err == bufio.ErrBufferFull, err == nil:
-			continue
-		case hungUp(s.Conn):
-			s.cut()
-		}
-		return
 	}
 }
 
@@ -218,24 +195,21 @@ func hungUp(c *sockets.Conn) bool {
 	return hung
 }
 
-// A stream is a connection without the lines that only a Keeper understands.
+// A stream is the connection of a client or command.
 type stream struct {
 	*sockets.Conn
 	cut   func()             // makes calls be answered at once; the answers are dropped if input has ended
 	hurry func()             // makes calls be answered at once
 	left  func(goodbye bool) // notes at once how a client has left: calls that can't be cut short must not keep the next one out
 
-	within  bool        // the next byte is within a line
-	rest    []byte      // read and not returned yet
-	goodbye atomic.Bool // set before Read returns the end
-	closed  chan struct{}
+	goodbye atomic.Bool // the other side has said that it leaves
+	ended   bool        // the next Read ends the input
 	close   func() error
 }
 
 func newStream(c *sockets.Conn) *stream {
-	s := &stream{Conn: c, closed: make(chan struct{}), left: func(bool) {}}
+	s := &stream{Conn: c, left: func(bool) {}}
 	s.close = sync.OnceValue(func() error {
-		close(s.closed)
 		if s.goodbye.Load() {
 			return nil // serve closes it
 		}
@@ -247,33 +221,43 @@ func newStream(c *sockets.Conn) *stream {
 // Close closes the connection.
 func (s *stream) Close() error { return s.close() }
 
-// Read returns lines for MCP. It ends at a goodbye. If the connection ends without one, the other side is
-// lost.
+// Read ends at a goodbye. If the connection ends without one, the other side is lost.
 func (s *stream) Read(p []byte) (int, error) {
-	for len(s.rest) == 0 {
-		line, err := s.ReadPart()
-		if !s.within && err == nil {
-			switch string(bytes.TrimSpace(line)) {
-			case sockets.Goodbye:
-				s.goodbye.Store(true)
-				go s.readOn() // ends with the connection, which serve closes, or with the process
-				return 0, io.EOF
-			case sockets.GoodbyeNow:
-				s.goodbye.Store(true)
-				s.cut()
-				s.left(true)
-				<-s.closed // the end of input would mean that no client reads the answers
-				return 0, io.EOF
-			}
-		}
-		if len(line) == 0 {
-			s.cut()
-			s.left(false)
-			return 0, err
-		}
-		s.within, s.rest = err != nil, line
+	if s.ended {
+		return 0, io.EOF
 	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
+	n, err := s.Conn.Read(p)
+	if err != nil && !s.goodbye.Load() {
+		s.cut()
+		s.left(false)
+	}
+	return n, err
+}
+
+// divert takes a goodbye. At a signal input does not end with it: that would mean that no client reads the
+// answers.
+func (s *stream) divert(m jsonrpc.Message) bool {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok || r.Method != sockets.GoodbyeMethod {
+		return false
+	}
+	s.goodbye.Store(true)
+	if r.Params == nil {
+		s.ended = true
+		go s.readOn() // ends with the connection, which serve closes, or with the process
+	} else {
+		s.cut()
+		s.left(true)
+	}
+	return true
+}
+
+// readOn waits, while calls are answered after a goodbye, for the goodbye that cuts this short, or for the end
+// of the other side. One that only shuts its side still reads.
+func (s *stream) readOn() {
+	if n, _ := s.Conn.Read(make([]byte, 1)); n > 0 {
+		s.hurry()
+	} else if hungUp(s.Conn) {
+		s.cut()
+	}
 }

@@ -122,7 +122,7 @@ func (k *Keeper) giveWay(left time.Time) {
 		k.in(func(s *state) {
 			waits = s.left.Equal(left)
 			if waits && later >= maxLingering && !k.welcome(s).Ends.IsZero() {
-				s.end = s.how
+				s.ended = true
 			}
 		})
 	}

@@ -45,16 +45,6 @@ type Config struct {
 	Trail *Trail // where Log writes; nil if Lone
 }
 
-// An End is why a Keeper has ended.
-type End string
-
-// The ends of a Keeper.
-const (
-	Left End = "goodbye"     // the client has said goodbye
-	Lost End = "client gone" // the client was lost, and no other one came
-	Told End = "told"        // the context is done
-)
-
 // A Keeper gives an engine its clients.
 type Keeper struct {
 	Config
@@ -78,11 +68,11 @@ type state struct {
 	clients int             // the number of clients so far
 	scope   engine.Scope    // that of the last client, also for persons
 	notices *report.Notices // what clients were told
-	how     End             // how the last client left
+	how     jobs.By         // how the last client left, as the cause of the ends of jobs: Shutdown or ClientGone
 	left    time.Time       // when it left; zero: a client is connected
 	ends    time.Time       // when the engine ends unless a client comes, or ends what is not kept
 	trimmed bool            // what is not kept has been ended
-	end     End             // empty: the engine continues
+	ended   bool            // Run returns
 	door    error           // why the engine does not listen; errNotYet until its first job
 	unread  int             // jobs that had ended when the last client left
 }
@@ -109,9 +99,9 @@ func pause(left time.Time) time.Duration {
 }
 
 // Run serves first, unless it is nil, and everything that connects later. It returns when the engine must
-// end, with the reason. No client can connect any more then, but connections may still be answered: Wait
-// waits for them.
-func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
+// end, with the cause of the ends of its jobs, which is empty if ctx is done or the engine ends by itself. No client
+// can connect any more then, but connections may still be answered: Wait waits for them.
+func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) jobs.By {
 	defer k.cutAll() // commands get no answers that take long
 	defer close(k.ending)
 	defer k.close()
@@ -120,12 +110,11 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
 	}
 	check := time.NewTimer(0)
 	defer check.Stop()
-	for k.state.end == "" {
+	for {
 		changed := k.Engine.Jobs().Changed() // before what follows looks at the jobs
 		k.listen()
-		k.rest(check)
-		if k.state.end != "" {
-			break
+		if k.rest(check); k.state.ended {
+			return k.state.how
 		}
 		if (k.state.client != nil || k.Lone != "") && k.state.door != errNotYet {
 			changed = nil // nothing to decide: jobs change often
@@ -136,12 +125,11 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) End {
 		case <-changed:
 		case <-check.C:
 		case <-ctx.Done():
-			k.state.end = Told
+			return ""
 		case <-k.Engine.Ending(): // that of a tenant without a token
-			k.state.end = Told
+			return ""
 		}
 	}
-	return k.state.end
 }
 
 // in runs f on the state and reports whether it did: the Keeper may have ended.
@@ -172,27 +160,21 @@ func (k *Keeper) rest(check *time.Timer) {
 		check.Reset(longPause)
 		return
 	}
-	kept, left := k.Engine.Kept(), time.Until(s.ends)
-	unread := k.unread(s)
+	w, next := k.welcome(s), pause(s.left)
 	switch {
-	case left > 0 && (kept > 0 || unread || !k.Engine.Rests()):
-		check.Reset(min(left, pause(s.left)))
-	case left <= 0 && (kept > 0 || s.trimmed && unread && time.Since(s.left) < unreadTime):
-		if !s.trimmed {
-			s.trimmed = true
-			k.Engine.EndUnkept(causes[s.how])
-		}
-		check.Reset(longPause)
+	case !w.Trims.IsZero() && time.Until(w.Trims) <= 0:
+		s.trimmed = true
+		k.Engine.EndUnkept(s.how)
+	case !w.Trims.IsZero():
+		next = min(next, time.Until(w.Trims))
+	case w.Ends.IsZero(): // kept jobs hold it
+	case time.Until(w.Ends) <= 0, !k.unread(s) && k.Engine.Rests():
+		s.ended = true
 	default:
-		s.end = s.how
+		next = min(next, time.Until(w.Ends))
 	}
+	check.Reset(next)
 }
-
-// causes are the causes of the ends of jobs.
-var causes = map[End]jobs.By{Left: jobs.Shutdown, Told: jobs.Shutdown, Lost: jobs.ClientGone}
-
-// Cause returns the cause of the ends of jobs that the end of the engine ends.
-func (e End) Cause() jobs.By { return causes[e] }
 
 // ended returns the number of jobs that have ended.
 func (k *Keeper) ended() (n int) {

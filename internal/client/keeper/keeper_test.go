@@ -33,13 +33,13 @@ type world struct {
 	t      *testing.T
 	eng    *engine.Engine
 	conn   *sockets.Conn
-	ended  chan keeper.End
+	ended  chan jobs.By
 	places []string
 }
 
 func start(t *testing.T, linger time.Duration) *world {
 	t.Helper()
-	w := &world{t: t, ended: make(chan keeper.End, 1), places: []string{filepath.Join(t.TempDir(), "async-repl")}}
+	w := &world{t: t, ended: make(chan jobs.By, 1), places: []string{filepath.Join(t.TempDir(), "async-repl")}}
 	w.eng = must.Get(engine.New(engine.Config{
 		Version: "test", Workspace: t.TempDir(), Shell: "/bin/sh", StateDir: t.TempDir(),
 		MaxJobs: 10, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
@@ -96,7 +96,7 @@ func TestReceiptsNameTheEndOfTheClient(t *testing.T) {
 			w := start(t, 0)
 			j := w.waits()
 			c.leave(w)
-			w.eng.CloseBy((<-w.ended).Cause())
+			w.eng.CloseBy(<-w.ended)
 			if record := j.Record(); record.Receipt.By != c.want || record.Status != jobs.Cancelled {
 				t.Errorf("the job ended by %q as %s", record.Receipt.By, record.Status)
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"asyncrepl/jobs"
 )
 
 // What no reply has said of jobs when an engine ends without a client is kept for the first reply of the next
@@ -19,7 +21,7 @@ const unsaidTime = 7 * 24 * time.Hour
 // Finish keeps what no reply has said of jobs. The engine has ended.
 func (k *Keeper) Finish() {
 	s := &k.state
-	if k.Unsaid == "" || s.how == "" || s.how == Left && !s.trimmed {
+	if k.Unsaid == "" || s.how == "" || s.how == jobs.Shutdown && !s.trimmed {
 		return // the client was there, and said that it wants no more replies
 	}
 	items := s.notices.Next().Call().Also()

@@ -72,9 +72,11 @@ type Welcome struct {
 const (
 	// Goodbye is said at the end of the client's input: calls in flight are answered as usual, for a
 	// limited time, or until GoodbyeNow is said. The front reads on until the engine closes the connection.
-	Goodbye = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye"}`
+	Goodbye = `{"jsonrpc":"2.0","method":"` + GoodbyeMethod + `"}`
 	// GoodbyeNow is said at a signal: calls in flight are answered at once with the current status.
-	GoodbyeNow = `{"jsonrpc":"2.0","method":"notifications/async-repl/goodbye","params":{"now":true}}`
+	GoodbyeNow = `{"jsonrpc":"2.0","method":"` + GoodbyeMethod + `","params":{"now":true}}`
+
+	GoodbyeMethod = "notifications/async-repl/goodbye" // the method of both
 )
 
 // HelloTime bounds the time that a hello and its answer take together.
@@ -146,10 +148,6 @@ func (c *Conn) Peer() int {
 	pid, _ := peer(c.UnixConn)
 	return pid
 }
-
-// ReadPart returns the next line with its end, or a part of it if it is long, with bufio.ErrBufferFull. What
-// it returns is valid until the next read.
-func (c *Conn) ReadPart() ([]byte, error) { return c.in.ReadSlice('\n') }
 
 // A receiver reads from a connection. It keeps the first file that is sent with the first line, and closes
 // others.
