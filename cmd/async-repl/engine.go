@@ -79,18 +79,8 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 		config.Unsaid = filepath.Join(set.StateDir, "unsaid")
 	}
 	k := keeper.New(config)
-	told, tell := context.WithCancel(ctx)
+	told, tell := signals.told(ctx, set.Log)
 	defer tell()
-	go func() { // owned by serveClients; ends with a signal, or with the process
-		select {
-		case sig := <-signals.ends:
-			set.Log.Info("ending on a signal", "signal", sig.String())
-		case sig := <-signals.hangups:
-			set.Log.Info("ending on a signal", "signal", sig.String())
-		case <-told.Done():
-		}
-		tell()
-	}()
 	cause := k.Run(told, first)
 	if cause == "" {
 		endWithin(exitTime, set.Log, func() {

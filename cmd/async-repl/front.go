@@ -45,32 +45,23 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, args [
 	go func() {                   // owned by serveFront; ends with the connection, or with the process after a signal
 		served <- front.Serve(leave, config)
 	}()
-	ended := func(err error) error {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("serving: %w", err)
-		}
-		return nil
-	}
+	told := ctx.Done()
+	var late <-chan time.Time
 	for {
 		select {
 		case err := <-served:
-			return ended(err)
+			return failure(err)
+		case <-late:
+			return nil
 		case <-signals.hangups: // decides nothing: a client that closes its terminal says more in the next 40 ms
 			set.Log.Info("the terminal is gone")
 			continue
 		case sig := <-signals.ends:
 			set.Log.Info("ending on a signal", "signal", sig.String())
-		case <-ctx.Done():
+		case <-told:
 		}
 		cancel()
-		late := time.NewTimer(exitTime)
-		defer late.Stop()
-		select {
-		case err := <-served:
-			return ended(err)
-		case <-late.C:
-			return nil
-		}
+		told, signals.ends, late = nil, nil, time.After(exitTime)
 	}
 }
 

@@ -17,9 +17,8 @@ var goroutines = map[string][]string{
 	"cmd/async-repl/http.go":    {"the accepting of connections, also for metrics"},
 	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics"},
 	"cmd/async-repl/doors.go":   {"the keeper of a tenant"},
-	"cmd/async-repl/engine.go":  {"the wait for a signal to an engine"},
 	"cmd/async-repl/front.go":   {"the front of a client", "the wait for an engine, and the copy of its log", "the wait for an engine, and the copy of its log"},
-	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals"},
+	"cmd/async-repl/serve.go":   {"the keeper of a server of one process", "the connection", "the end of the engine after a signal", "the catching of signals", "the wait for a signal"},
 
 	"internal/engine/engine.go":  {"the end of all jobs"},
 	"internal/engine/keep.go":    {"the end of what ended jobs have left, except kept ones"},

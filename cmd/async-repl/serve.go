@@ -115,7 +115,7 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	config := set.keeper(eng)
 	config.Lone, config.Scope = lone, eng.Scope(set.client())
 	doors := keeper.New(config)
-	cut, cancel := context.WithCancel(ctx)
+	cut, cancel := signals.told(ctx, set.Log)
 	defer cancel()
 	closed := make(chan struct{})
 	go func() { // owned by serveOne; ends with cut
@@ -131,22 +131,22 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 		cancel()
 		<-closed // no command finds the server any more
 		eng.Close()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("serving: %w", err)
-		}
-		return nil
-	case sig := <-signals.ends:
-		set.Log.Info("ending on a signal", "signal", sig.String())
-	case sig := <-signals.hangups:
-		set.Log.Info("ending on a signal", "signal", sig.String())
-	case <-ctx.Done():
+		return failure(err)
+	case <-cut.Done():
 	}
-	cancel()
 	endWithin(exitTime, set.Log, func() {
 		<-closed
 		eng.Close()
 		<-served
 	})
+	return nil
+}
+
+// failure returns the error of a connection that did not just end.
+func failure(err error) error {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("serving: %w", err)
+	}
 	return nil
 }
 
@@ -198,6 +198,23 @@ func catchSignals() caughtSignals {
 		signal.Stop(hangups)
 		signal.Stop(pipes)
 	}}
+}
+
+// told returns a context that is done after the first signal.
+func (s caughtSignals) told(ctx context.Context, log *slog.Logger) (context.Context, context.CancelFunc) {
+	told, tell := context.WithCancel(ctx)
+	go func() { // owned by the caller, which ends it by the cancel
+		defer tell()
+		var sig os.Signal
+		select {
+		case sig = <-s.ends:
+		case sig = <-s.hangups:
+		case <-told.Done():
+			return
+		}
+		log.Info("ending on a signal", "signal", sig.String())
+	}()
+	return told, tell
 }
 
 // connect serves the client until it disconnects. It writes nothing before ready is closed. When
