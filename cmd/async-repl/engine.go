@@ -79,9 +79,9 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 		config.Unsaid = filepath.Join(set.StateDir, "unsaid")
 	}
 	k := keeper.New(config)
-	told, tell := signals.told(ctx, set.Log)
-	defer tell()
-	cause := k.Run(told, first)
+	ctx, end := signals.context(ctx, set.Log)
+	defer end()
+	cause := k.Run(ctx, first)
 	if cause == "" {
 		endWithin(exitTime, set.Log, func() {
 			eng.Close()
@@ -91,7 +91,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	}
 	eng.CloseBy(cause)
 	k.Finish()
-	k.Wait(told)
+	k.Wait(ctx)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, args [
 	go func() {                   // owned by serveFront; ends with the connection, or with the process after a signal
 		served <- front.Serve(leave, config)
 	}()
-	told := ctx.Done()
+	ended := ctx.Done()
 	var late <-chan time.Time
 	for {
 		select {
@@ -58,10 +58,10 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, args [
 			continue
 		case sig := <-signals.ends:
 			set.Log.Info("ending on a signal", "signal", sig.String())
-		case <-told:
+		case <-ended:
 		}
 		cancel()
-		told, signals.ends, late = nil, nil, time.After(exitTime)
+		ended, signals.ends, late = nil, nil, time.After(exitTime)
 	}
 }
 

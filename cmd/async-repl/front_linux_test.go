@@ -97,13 +97,13 @@ func kill(t testing.TB, pid int) {
 // A client that gives its servers another environment finds an engine, too.
 func TestEngineOfAnotherRuntimeDirectory(t *testing.T) {
 	t.Parallel()
-	s := prepareFront(t, "TMPDIR="+t.TempDir(), "XDG_RUNTIME_DIR=") // as Codex does
+	s := prepareFront(t, "TMPDIR="+t.TempDir(), "XDG_RUNTIME_DIR=") // Codex passes on so little
 	s.open()
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.run("x = 1")
 	s.lose()
 	s.cmd.Env = append(s.cmd.Env, "XDG_RUNTIME_DIR="+t.TempDir())
 	n := s.next()
-	if r := n.do("execute_python", "code", "x", "wait_seconds", 60); !strings.Contains(r.Header("Resumed"), "session default") {
+	if r := n.run("x"); !strings.Contains(r.Header("Resumed"), "session default") {
 		t.Errorf("the next client reads %s", r)
 	}
 	n.do("execute_command_async", "command", "read line", "keep", true, "wait_seconds", 0)
@@ -118,7 +118,7 @@ func TestEngineOfAnotherRuntimeDirectory(t *testing.T) {
 func TestEngineThatIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.run("x = 1")
 	s.lose()
 	for i := range 10 { // a variable can have 128 KiB
 		s.cmd.Env = append(s.cmd.Env, fmt.Sprintf("LARGE%d=%s", i, strings.Repeat("x", 120<<10)))
@@ -183,7 +183,7 @@ func TestUnusedServerIsOneProcess(t *testing.T) {
 func TestEngineKilledInACall(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.run("x = 1")
 	job := s.do("execute_command_async", "command", "echo pid $$.; exec sleep 300", "wait_seconds", 0).Header("Job ID")
 	_, after, _ := strings.Cut(string(s.prints(job, "pid ")), "pid ")
 	var pid int
@@ -193,7 +193,7 @@ func TestEngineKilledInACall(t *testing.T) {
 		t.Errorf("the call is answered with %q", got)
 	}
 	processtest.Gone(t, pid)
-	if r := s.do("execute_python", "code", "'x' in globals()", "wait_seconds", 60); r.Section("RESULT") != "False\n" && r.Section("RESULT") != "False" {
+	if r := s.run("'x' in globals()"); r.Section("RESULT") != "False\n" && r.Section("RESULT") != "False" {
 		t.Errorf("the next call: %s", r)
 	}
 	if second := s.engine(); second == first || second == 0 {
@@ -203,7 +203,7 @@ func TestEngineKilledInACall(t *testing.T) {
 		return strings.Contains(s.log.String(), `msg="the engine died" how="signal: killed" calls=1`)
 	})
 
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.run("x = 1")
 	s.lose()
 	n := s.next() // it is not the parent of the engine that it takes over
 	n.do("list_jobs")
@@ -247,12 +247,12 @@ func TestClientKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startFront(t)
-			s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+			s.run("x = 41")
 			job := s.do("execute_command_async", "command", "until [ -e go ]; do sleep 0.01; done; echo done", "wait_seconds", 0).Header("Job ID")
 			pid := s.engine()
 			end(s)
 			n := s.next()
-			if r := n.do("execute_python", "code", "x + 1", "wait_seconds", 60); !strings.HasPrefix(r.Section("RESULT"), "42") || !strings.Contains(r.Header("Resumed"), job) {
+			if r := n.run("x + 1"); !strings.HasPrefix(r.Section("RESULT"), "42") || !strings.Contains(r.Header("Resumed"), job) {
 				t.Errorf("the variable is lost, or the job is not named: %s", r)
 			}
 			n.write("go", "")
@@ -273,10 +273,10 @@ func TestClientKilled(t *testing.T) {
 func TestStateOutlivesTakeOvers(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)
-	s.do("execute_python", "code", "x = [1, 2]", "checkpoint", true, "wait_seconds", 60)
+	s.run("x = [1, 2]", "checkpoint", true)
 	s.do("create_session", "name", "branch", "from_session", "default")
-	s.do("execute_python", "code", "x.append(3)", "session", "branch", "wait_seconds", 60)
-	s.do("execute_python", "code", "x = None", "wait_seconds", 60)
+	s.run("x.append(3)", "session", "branch")
+	s.run("x = None")
 	s.do("execute_command_async", "command", "cd / && answer=42", "shell_session", "sh", "wait_seconds", 60)
 	asks := s.do("execute_python", "code", "name = input('Name? ')", "session", "asks", "wait_seconds", 60).Header("Job ID")
 	const draws = `printf '\033[2J\033[3;5HHello'; read line; printf '\033[4;5H%s' "$line"; read line`
@@ -297,7 +297,7 @@ func TestStateOutlivesTakeOvers(t *testing.T) {
 		if r := s.do("check_python_status", "job_id", asks); r.Header("Status") != "waiting_input" || !strings.Contains(string(r), "Name? ") {
 			t.Errorf("the question: %s", r)
 		}
-		if got := s.do("execute_python", "code", "x", "session", "branch", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "[1, 2, 3]") {
+		if got := s.run("x", "session", "branch").Section("RESULT"); !strings.HasPrefix(got, "[1, 2, 3]") {
 			t.Errorf("the branch has %s", got)
 		}
 		if err := s.do("execute_command_async", "command", "echo $PWD $answer", "shell_session", "sh", "wait_seconds", 60).Expect("completed", "/ 42"); err != nil {
@@ -305,11 +305,11 @@ func TestStateOutlivesTakeOvers(t *testing.T) {
 		}
 	}
 	s.do("restart_python_worker", "checkpoint", "latest")
-	if got := s.do("execute_python", "code", "x", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "[1, 2]") {
+	if got := s.run("x").Section("RESULT"); !strings.HasPrefix(got, "[1, 2]") {
 		t.Errorf("the checkpoint has %s", got)
 	}
 	s.do("send_python_input", "job_id", asks, "text", "Ada", "wait_seconds", 60)
-	if got := s.do("execute_python", "code", "name", "session", "asks", "wait_seconds", 60).Section("RESULT"); !strings.HasPrefix(got, "'Ada'") {
+	if got := s.run("name", "session", "asks").Section("RESULT"); !strings.HasPrefix(got, "'Ada'") {
 		t.Errorf("the answer is %s", got)
 	}
 	s.do("send_command_input", "job_id", screen, "text", "World\n", "wait_seconds", 60)
@@ -332,12 +332,12 @@ func TestGoodbyeEndsTheEngine(t *testing.T) {
 			s.cmd.Process.Signal(syscall.SIGTERM)
 			time.Sleep(100 * time.Millisecond)
 			s.cmd.Process.Kill()
-		}, // as Codex ends
+		}, // Codex ends its servers so
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startFront(t)
-			s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+			s.run("x = 41")
 			s.do("execute_command_async", "command", "sleep 300", "wait_seconds", 0)
 			pid := s.engine()
 			end(s)
@@ -365,10 +365,10 @@ func (s *started) sockets() []string {
 func TestHangupDecidesNothing(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)
-	s.do("execute_python", "code", "x = 41", "wait_seconds", 60)
+	s.run("x = 41")
 	for range 3 {
 		s.cmd.Process.Signal(syscall.SIGHUP)
-		if r := s.do("execute_python", "code", "x + 1", "wait_seconds", 60); !strings.HasPrefix(r.Section("RESULT"), "42") {
+		if r := s.run("x + 1"); !strings.HasPrefix(r.Section("RESULT"), "42") {
 			t.Error(r)
 		}
 	}
@@ -403,7 +403,7 @@ func TestTwentyFronts(t *testing.T) {
 		for range 3 { // two names of dead engines, and an engine that waits
 			d := s.next()
 			d.do("execute_command_async", "command", "true", "wait_seconds", 60)
-			d.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+			d.run("x = 1")
 			dead = append(dead, d)
 		}
 		for i, d := range dead {
@@ -494,12 +494,12 @@ func TestFrontsWhileEnginesEnd(t *testing.T) {
 	polltest.Until(t, "the end of the engines", func() bool { return s.engine() == 0 && len(s.sockets()) == 0 })
 }
 
-// The engine's log reaches the standard error of the front. One that nobody reads stops neither.
+// The engine's log reaches the standard error of the front. A log that is not read stops neither.
 func TestLogOfAnEngine(t *testing.T) {
 	t.Parallel()
 	s := prepareFront(t, "REPL_LOG_LEVEL=debug")
 	s.open()
-	s.do("execute_python", "code", "x = 1", "wait_seconds", 60)
+	s.run("x = 1")
 	polltest.Until(t, "a line of the engine", func() bool { return strings.Contains(s.log.String(), "environment found") })
 	s.lose()
 	n := s.next()

@@ -97,7 +97,7 @@ type followed struct {
 
 	// What replies have shown of it.
 	status string
-	output []byte // from the cursor 0 on
+	output []byte // begins at the cursor 0
 	cursor int64  // its output is at least as long
 	last   string // the last line
 }
@@ -116,7 +116,7 @@ func isEnd(status string) bool {
 
 // A campaign is a workspace to which one client comes after the other.
 type campaign struct {
-	*storm  // with the server of the client that is there
+	*storm  // its server is that of the client that is there
 	engine  int
 	answers *answers
 	flying  []flying
@@ -124,7 +124,7 @@ type campaign struct {
 	past    []*followed   // ended, and checked at the end of the campaign
 	slowest time.Duration // how long something of a dead engine was there after a start
 	slowly  string        // what it was, and in which round
-	what    string        // of the round, for errors
+	what    string        // describes the round in errors
 }
 
 // A flying call has not been answered yet.

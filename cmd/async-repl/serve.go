@@ -115,7 +115,7 @@ func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.Re
 	config := set.keeper(eng)
 	config.Lone, config.Scope = lone, eng.Scope(set.client())
 	doors := keeper.New(config)
-	cut, cancel := signals.told(ctx, set.Log)
+	cut, cancel := signals.context(ctx, set.Log)
 	defer cancel()
 	closed := make(chan struct{})
 	go func() { // owned by serveOne; ends with cut
@@ -200,21 +200,21 @@ func catchSignals() caughtSignals {
 	}}
 }
 
-// told returns a context that is done after the first signal.
-func (s caughtSignals) told(ctx context.Context, log *slog.Logger) (context.Context, context.CancelFunc) {
-	told, tell := context.WithCancel(ctx)
+// context returns a context that is done after the first signal.
+func (s caughtSignals) context(ctx context.Context, log *slog.Logger) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(ctx)
 	go func() { // owned by the caller, which ends it by the cancel
-		defer tell()
+		defer end()
 		var sig os.Signal
 		select {
 		case sig = <-s.ends:
 		case sig = <-s.hangups:
-		case <-told.Done():
+		case <-ctx.Done():
 			return
 		}
 		log.Info("ending on a signal", "signal", sig.String())
 	}()
-	return told, tell
+	return ctx, end
 }
 
 // connect serves the client until it disconnects. It writes nothing before ready is closed. When

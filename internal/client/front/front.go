@@ -58,7 +58,7 @@ const (
 // A front is the connection of the client. It gives the Server what is for it, and the engine the
 // rest.
 type front struct {
-	mcp.Connection // that of the client's stream
+	mcp.Connection // the client's stream; set by Connect
 	Config
 	ctx   context.Context // done when a signal has come
 	ended func()          // runs end once
@@ -76,7 +76,7 @@ type front struct {
 	listens      map[jsonrpc.ID]json.RawMessage // the params of the open subscriptions
 	listed       bool                           // an older client has listed resources, which subscribes it to changes
 	deaths       []time.Time                    // the last ones
-	refused      time.Time                      // until when calls are refused
+	refused      time.Time                      // calls are refused before it
 	why          string                         // how the last engine died
 }
 
@@ -91,7 +91,7 @@ type call struct {
 func Serve(ctx context.Context, c Config) error {
 	f := &front{Config: c, ctx: ctx, connected: make(chan struct{}), open: make(map[string]call), listens: make(map[jsonrpc.ID]json.RawMessage)}
 	f.ended = sync.OnceFunc(f.end)
-	defer context.AfterFunc(ctx, f.cut)() // ends when the engine has been told
+	defer context.AfterFunc(ctx, f.cut)() // ends when the engine knows it
 	session, err := c.Server.Connect(context.WithoutCancel(ctx), f, nil)
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func (f *front) cut() {
 type toolError struct {
 	Content    []mcp.Content `json:"content"`
 	IsError    bool          `json:"isError"`
-	ResultType string        `json:"resultType,omitempty"` // of the newer protocol
+	ResultType string        `json:"resultType,omitempty"` // only the newer protocol has it
 }
 
 // fail answers calls that no engine will answer. Those of tools get the error of a tool, which a

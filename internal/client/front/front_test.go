@@ -337,7 +337,7 @@ func TestLoss(t *testing.T) {
 			if err := <-w.served; err != nil {
 				t.Error(err)
 			}
-			w.served <- nil // for Cleanup
+			w.served <- nil // Cleanup reads it, too
 			w.last().said(t)
 		})
 	}

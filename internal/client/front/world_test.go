@@ -34,7 +34,7 @@ type world struct {
 	read *bufio.Reader
 
 	pair   func(testing.TB) (front, engine Conn)
-	cut    context.CancelFunc // as a signal
+	cut    context.CancelFunc // plays a signal
 	served chan error         // the result of Serve
 	lost   atomic.Bool        // what ReaderGone reports
 	calls  *calls
@@ -42,8 +42,8 @@ type world struct {
 
 	// Guarded by mu.
 	mu      sync.Mutex
-	engines []*engine // that were attached, in order
-	refuse  error     // of Attach
+	engines []*engine // in the order in which they were attached
+	refuse  error     // Attach returns it; nil: it attaches an engine
 }
 
 // calls are those of the tool gate, of all engines.
@@ -60,7 +60,7 @@ type engine struct {
 	over chan struct{}      // closed when its server has ended
 
 	mu    sync.Mutex
-	lines []string // that it got
+	lines []string // the engine got them
 }
 
 // newWorld returns a front in a synctest bubble or outside, over connections of the kind that pair

@@ -35,7 +35,7 @@ type Config struct {
 	Unsaid string
 
 	Env   []string     // the environment of the process, for the client that has started it
-	Scope engine.Scope // for persons, before there is a client
+	Scope engine.Scope // persons have it before there is a client
 
 	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves only persons,
 	// and Run ends with its context or the engine. It is the reason that clients get.
@@ -66,8 +66,8 @@ type Keeper struct {
 type state struct {
 	client  *client         // nil: none is connected
 	clients int             // the number of clients so far
-	scope   engine.Scope    // that of the last client, also for persons
-	notices *report.Notices // what clients were told
+	scope   engine.Scope    // the last client's; persons have it, too
+	notices *report.Notices // say what clients know
 	how     jobs.By         // how the last client left, as the cause of the ends of jobs: Shutdown or ClientGone
 	left    time.Time       // when it left; zero: a client is connected
 	ends    time.Time       // when the engine ends unless a client comes, or ends what is not kept
@@ -126,7 +126,7 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) jobs.By {
 		case <-check.C:
 		case <-ctx.Done():
 			return ""
-		case <-k.Engine.Ending(): // that of a tenant without a token
+		case <-k.Engine.Ending(): // its tenant has no token any more
 			return ""
 		}
 	}
@@ -197,7 +197,7 @@ func (k *Keeper) Wait(ctx context.Context) {
 	}
 }
 
-// welcome describes the engine to whoever connects.
+// welcome describes the engine to the other side of a connection.
 func (k *Keeper) welcome(s *state) sockets.Welcome {
 	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since}
 	if w.Attended = s.client != nil || k.Lone != ""; !w.Attended {

@@ -22,7 +22,7 @@ import (
 )
 
 // Another user must neither read what goes over a socket nor put one in its place. Therefore the directory
-// of the sockets is ours, has the mode 0700 and is no link, and nobody else can replace it: the directory
+// of the sockets is ours, has the mode 0700 and is no link, and no other user can replace it: the directory
 // above it is ours alone, or it is sticky as /tmp is. The directory is opened once and used by its
 // descriptor from then on. That makes long paths possible, too: a socket's address has only 108 bytes.
 
@@ -209,7 +209,7 @@ type Listener struct {
 const unfinished = ".new"
 
 // Listen listens at the name of this process. The file of a socket exists before its process listens, and
-// whoever connects in that instant would take the process for dead. So the socket gets its name by rename.
+// a process that connects in that instant would take this one for dead. So the socket gets its name by rename.
 func (d *Dir) Listen(identity string) (*Listener, error) {
 	d.sweep()
 	l := &Listener{dir: d, name: Name{identity, os.Getpid()}}

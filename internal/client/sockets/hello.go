@@ -173,7 +173,7 @@ func (r receiver) Read(p []byte) (int, error) {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		err = io.EOF // as Read returns it
+		err = io.EOF // line compares it
 	}
 	return max(n, 0), err
 }
