@@ -23,12 +23,6 @@ import (
 	"asyncrepl/jobs"
 )
 
-// A client is the connection of a client.
-type client struct {
-	conn *sockets.Conn
-	gone chan struct{} // closed when the next client can be connected
-}
-
 // replaceTime bounds how long a new client waits for the end of a connection that its other side has
 // closed. A client that was killed and started again is there before the engine knows.
 const replaceTime = 1500 * time.Millisecond
@@ -65,7 +59,8 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		c.Refuse(k.Lone)
 		return
 	}
-	own := &client{conn: c, gone: make(chan struct{})}
+	in := newStream(c)
+	in.left = func(goodbye bool) { k.in(func(s *state) { k.depart(s, in, goodbye) }) }
 	if front, err := procfs.Inspect(c.Peer()); err == nil {
 		cgroup.Include(front.Process)
 	}
@@ -73,16 +68,17 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		scope   engine.Scope
 		notices *report.Notices
 		number  int
+		w       sockets.Welcome
 	)
 	late := time.NewTimer(replaceTime)
 	defer late.Stop()
 	for {
-		var other *client
+		var other *stream
 		if !k.in(func(s *state) {
 			if other = s.client; other != nil {
 				return
 			}
-			s.client, s.left, s.ends, s.trimmed = own, time.Time{}, time.Time{}, false
+			s.client, s.left, s.ends, s.trimmed = in, time.Time{}, time.Time{}, false
 			s.clients++
 			unix.Umask(h.Umask)
 			if h.Env == nil {
@@ -91,31 +87,30 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			k.Trail.Attach(h.Stderr, h.LogLevel)
 			s.scope = k.Engine.Scope(engine.Client{Env: h.Env, Grace: h.Grace, Timeout: h.Timeout, Log: k.Log})
 			s.notices = s.notices.Next()
-			scope, number, notices = s.scope, s.clients, s.notices
+			scope, number, notices, w = s.scope, s.clients, s.notices, k.welcome(s)
 		}) {
 			return // the engine ends, and the front finds another one
 		}
 		if other == nil {
 			break
 		}
-		if !hungUp(other.conn) {
-			c.Busy()
-			return
+		busy := !hungUp(other.Conn)
+		if !busy {
+			select {
+			case <-other.gone:
+			case <-late.C:
+				busy = true
+			}
 		}
-		select {
-		case <-other.gone:
-		case <-late.C:
+		if busy {
 			c.Busy()
 			return
 		}
 	}
-	in := newStream(c)
-	in.left = func(goodbye bool) { k.in(func(s *state) { k.depart(s, own, goodbye) }) }
 	if number == 1 {
 		notices.Earlier(k.takeUnsaid())
 	}
-	var w sockets.Welcome
-	if k.in(func(s *state) { w = k.welcome(s) }) && c.Welcome(w) == nil {
+	if c.Welcome(w) == nil {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
 			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: h.Older, Elsewhere: k.elsewhere(),
@@ -129,7 +124,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 }
 
 // depart notes that a client has left.
-func (k *Keeper) depart(s *state, c *client, goodbye bool) {
+func (k *Keeper) depart(s *state, c *stream, goodbye bool) {
 	if s.client != c {
 		return // it was noted at the client's last line
 	}
@@ -202,13 +197,14 @@ type stream struct {
 	hurry func()             // makes calls be answered at once
 	left  func(goodbye bool) // notes at once how a client has left: calls that can't be cut short must not keep the next one out
 
-	goodbye atomic.Bool // the other side has said that it leaves
-	ended   bool        // the next Read ends the input
+	gone    chan struct{} // closed when the next client can be connected
+	goodbye atomic.Bool   // the other side has said that it leaves
+	ended   bool          // the next Read ends the input
 	close   func() error
 }
 
 func newStream(c *sockets.Conn) *stream {
-	s := &stream{Conn: c, left: func(bool) {}}
+	s := &stream{Conn: c, left: func(bool) {}, gone: make(chan struct{})}
 	s.close = sync.OnceValue(func() error {
 		if s.goodbye.Load() {
 			return nil // serve closes it

@@ -64,7 +64,7 @@ type Keeper struct {
 
 // state is all that changes. Only functions that Run runs use it.
 type state struct {
-	client  *client         // nil: none is connected
+	client  *stream         // nil: none is connected
 	clients int             // the number of clients so far
 	scope   engine.Scope    // the last client's; persons have it, too
 	notices *report.Notices // say what clients know
