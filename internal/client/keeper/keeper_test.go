@@ -82,6 +82,21 @@ func (w *world) waits() *jobs.Job {
 	return must.Get(w.eng.Jobs().Get(r.Header("Job ID")))(w.t)
 }
 
+// find waits until the engine listens, and returns the directory of its socket and its name.
+func (w *world) find() (d *sockets.Dir, name sockets.Name) {
+	w.t.Helper()
+	d = must.Get(sockets.Open(w.places[0]))(w.t)
+	w.t.Cleanup(func() { d.Close() })
+	polltest.Until(w.t, "the socket", func() bool {
+		names := must.Get(d.Names())(w.t)
+		if len(names) > 0 {
+			name = names[0]
+		}
+		return len(names) == 1
+	})
+	return d, name
+}
+
 // The receipt of a job says what its end was about.
 func TestReceiptsNameTheEndOfTheClient(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -108,14 +123,7 @@ func TestReceiptsNameTheEndOfTheClient(t *testing.T) {
 func TestNameIsRemovedBeforeTheEnd(t *testing.T) {
 	w := start(t, 0)
 	j := w.waits()
-	d := must.Get(sockets.Open(w.places[0]))(t)
-	defer d.Close()
-	polltest.Check(t, func() error {
-		if names := must.Get(d.Names())(t); len(names) != 1 {
-			return errors.New("the engine does not listen")
-		}
-		return nil
-	})
+	d, _ := w.find()
 	w.conn.Close()
 	<-w.ended
 	if names := must.Get(d.Names())(t); len(names) > 0 {
@@ -129,18 +137,10 @@ func TestNameIsRemovedBeforeTheEnd(t *testing.T) {
 func TestUnknownRoleIsRefused(t *testing.T) {
 	w := start(t, time.Hour)
 	w.waits()
-	d := must.Get(sockets.Open(w.places[0]))(t)
-	defer d.Close()
-	polltest.Check(t, func() error {
-		names := must.Get(d.Names())(t)
-		if len(names) != 1 {
-			return errors.New("the engine does not listen")
-		}
-		if _, _, err := d.Dial(t.Context(), names[0], sockets.Hello{Role: "page"}); err == nil || !strings.Contains(err.Error(), "page") {
-			t.Fatalf("Dial: %v", err)
-		}
-		return nil
-	})
+	d, name := w.find()
+	if _, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: "page"}); err == nil || !strings.Contains(err.Error(), "page") {
+		t.Errorf("Dial: %v", err)
+	}
 }
 
 // A client that comes while an engine ends is either served or refused at once, so that its front can start
@@ -154,15 +154,13 @@ func TestClientsThatComeAtTheEnd(t *testing.T) {
 	for round := range rounds {
 		w := start(t, time.Duration(round%5)*time.Millisecond)
 		w.waits()
-		d := must.Get(sockets.Open(w.places[0]))(t)
-		var names []sockets.Name
-		polltest.Until(t, "the socket", func() bool { names = must.Get(d.Names())(t); return len(names) == 1 })
+		d, name := w.find()
 		var coming sync.WaitGroup
 		var welcomed atomic.Int32
 		for range 10 {
 			coming.Go(func() { // joined below
 				for begun := time.Now(); time.Since(begun) < sockets.HelloTime; {
-					c, _, err := d.Dial(context.Background(), names[0], sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: 0o22})
+					c, _, err := d.Dial(context.Background(), name, sockets.Hello{Role: sockets.Client, Env: os.Environ(), Umask: 0o22})
 					switch {
 					case errors.Is(err, sockets.ErrBusy): // the one before, or another of these
 						continue
@@ -186,7 +184,6 @@ func TestClientsThatComeAtTheEnd(t *testing.T) {
 		w.conn.Close()
 		coming.Wait()
 		<-w.ended
-		d.Close()
 		served += int(welcomed.Load())
 	}
 	t.Logf("%d were served", served)
