@@ -143,26 +143,6 @@ func TestEndOfInputAnswersCallsInFlight(t *testing.T) {
 	}
 }
 
-// Calls that take longer than the end of input allows are answered with the current status.
-func TestLongCallsAtTheEndOfInput(t *testing.T) {
-	overStdio(t, "there is no end of input")
-	if testing.Short() {
-		t.Skip("waits for the time that calls have")
-	}
-	for _, keeper := range []string{"off", "on"} {
-		t.Run("REPL_KEEPER="+keeper, func(t *testing.T) {
-			t.Parallel()
-			s := startServer(t, "REPL_KEEPER="+keeper)
-			r := s.callInFlight("sleep 300")
-			s.stdin.Close()
-			if got := (<-r).Header("Status"); got != "running" {
-				t.Errorf("status %q", got)
-			}
-			s.exit()
-		})
-	}
-}
-
 func TestSignalAnswersCallsInFlightAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -350,6 +350,21 @@ func TestGoodbyeEndsTheEngine(t *testing.T) {
 	}
 }
 
+// Calls that take longer than the end of input allows are answered with the current status.
+func TestLongCallsAtTheEndOfInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the time that calls have")
+	}
+	t.Parallel()
+	s := startFront(t)
+	r := s.callInFlight("sleep 300")
+	s.stdin.Close()
+	if got := (<-r).Header("Status"); got != "running" {
+		t.Errorf("status %q", got)
+	}
+	s.exit()
+}
+
 // sockets returns the names of the engines.
 func (s *started) sockets() []string {
 	s.t.Helper()
