@@ -20,15 +20,15 @@ import (
 	"asyncrepl/internal/engine"
 )
 
-// engineCommand is the subcommand of an engine in a process of its own. Only a front uses it, so help does not
-// name it.
+// engineCommand is the subcommand of an engine in a process of its own. Only a front uses it, so
+// help does not name it.
 const engineCommand = "engine"
 
 // firstClient is the descriptor that the front of the first client is connected to.
 const firstClient = 3
 
-// engineOfClients runs an engine for clients that come and go. The front has started it in a session of its
-// own.
+// engineOfClients runs an engine for clients that come and go. The front has started it in a
+// session of its own.
 func engineOfClients(ctx context.Context, args []string, std standardStreams) int {
 	signals := catchSignals()
 	defer signals.release()
@@ -95,8 +95,8 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	return nil
 }
 
-// closeInherited closes the descriptors that this process has from the one that started it, except the
-// standard ones: those that are not closed at an exec. All that this program opens are.
+// closeInherited closes the descriptors that this process has from the one that started it, except
+// the standard ones: those that are not closed at an exec. All that this program opens are.
 func closeInherited() {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -128,8 +128,9 @@ func socketPlaces() []string { return sockets.Places(os.Getenv("XDG_RUNTIME_DIR"
 // identity returns the identity of an engine with these settings that clients take over.
 func (s *settings) identity() (string, error) { return s.identityOf(s.Workspace, "") }
 
-// identityOf returns the identity of an engine in a workspace, for a tenant if there are several. What only
-// this program decides is not part of it, so that a newer version takes the engine of an older one over.
+// identityOf returns the identity of an engine in a workspace, for a tenant if there are several.
+// What only this program decides is not part of it, so that a newer version takes the engine of an
+// older one over.
 func (s *settings) identityOf(workspace, tenant string) (string, error) {
 	c := s.Config
 	c.Version, c.Guard, c.Pip, c.GuardEnv, c.Since, c.Log = "", nil, nil, nil, time.Time{}, nil

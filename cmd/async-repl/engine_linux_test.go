@@ -23,7 +23,8 @@ import (
 	"asyncrepl/internal/test/polltest"
 )
 
-// These tests play the fronts of an engine: they start it as a front does and speak over its sockets.
+// These tests play the fronts of an engine: they start it as a front does and speak over its
+// sockets.
 
 // An attached is a client of an engine in a process of its own.
 type attached struct {
@@ -127,8 +128,8 @@ func (a *attached) name() (name sockets.Name) {
 	return name
 }
 
-// lose closes the connection without a goodbye. It also shuts the socket down: a process that another
-// test has just forked holds it until its exec.
+// lose closes the connection without a goodbye. It also shuts the socket down: a process that
+// another test has just forked holds it until its exec.
 func (a *attached) lose() {
 	a.conn.CloseRead()
 	a.conn.CloseWrite()
@@ -198,7 +199,8 @@ func TestEngineListensWithItsFirstJob(t *testing.T) {
 	}
 }
 
-// A take-over brings what the new client has. What runs stays as it is; see TestStateOutlivesTakeOvers, too.
+// A take-over brings what the new client has. What runs stays as it is; see
+// TestStateOutlivesTakeOvers, too.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	a := startEngine(t)
@@ -311,7 +313,8 @@ func TestEngineHasNothingOfItsClient(t *testing.T) {
 	}
 }
 
-// Without a client an engine that would lose nothing ends at once, and so does one that no client reaches.
+// Without a client an engine that would lose nothing ends at once, and so does one that no client
+// reaches.
 func TestEngineWithoutAnythingToLoseEnds(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(*attached){
@@ -409,7 +412,8 @@ func TestEngineDoesNotLingerInCI(t *testing.T) {
 	a.gone()
 }
 
-// At a goodbye at the end of input, calls in flight are answered as usual. At a signal they are answered at once.
+// At a goodbye at the end of input, calls in flight are answered as usual. At a signal they are
+// answered at once.
 func TestCallsAreAnsweredAtAGoodbye(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -592,8 +596,8 @@ func TestEngineWithoutASocket(t *testing.T) {
 	a.exit()
 }
 
-// The name of an engine is made again if something removes it: others find the engine with its next call, and
-// when its client has left.
+// The name of an engine is made again if something removes it: others find the engine with its next
+// call, and when its client has left.
 func TestRemovedNameIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]func(*attached) string{
@@ -720,8 +724,8 @@ func TestKeptJobsOutliveAGoodbye(t *testing.T) {
 	c.gone()
 }
 
-// An engine whose kept jobs have ended ends itself. Without records it waits for a client that reads
-// how they have ended.
+// An engine whose kept jobs have ended ends itself. Without records it waits for a client that
+// reads how they have ended.
 func TestEngineEndsWithItsLastKeptJob(t *testing.T) {
 	t.Parallel()
 	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
@@ -780,7 +784,8 @@ func TestKeptElsewhere(t *testing.T) {
 // elsewhereTime bounds how long the first reply waits for other engines.
 const elsewhereTime = 250 * time.Millisecond
 
-// saysElsewhere checks that the first reply says what other engines keep. A later one can say it if they were slow.
+// saysElsewhere checks that the first reply says what other engines keep. A later one can say it if
+// they were slow.
 func (s *started) saysElsewhere(began time.Time, want string) {
 	s.t.Helper()
 	for {
@@ -835,8 +840,8 @@ func TestOlderEngineIsNamed(t *testing.T) {
 	}
 }
 
-// Commands reach the engine of each tenant of a server over HTTP, also if they share a workspace. A kept job
-// ends with the server.
+// Commands reach the engine of each tenant of a server over HTTP, also if they share a workspace. A
+// kept job ends with the server.
 func TestCommandsReachAServerOverHTTP(t *testing.T) {
 	t.Parallel()
 	file := newTokens(t, "one", "two")
@@ -898,7 +903,8 @@ func TestCommandsReachAServerOverHTTP(t *testing.T) {
 	a.gone()
 }
 
-// The ends of jobs are said even if their engine has ended since. After a goodbye there is nothing to say.
+// The ends of jobs are said even if their engine has ended since. After a goodbye there is nothing
+// to say.
 func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
 	t.Parallel()
 	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()

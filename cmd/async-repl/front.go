@@ -159,8 +159,8 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 	return nil, false
 }
 
-// bornTime bounds the start of an engine. It takes milliseconds on a quiet machine; a dead engine is
-// noticed at once.
+// bornTime bounds the start of an engine. It takes milliseconds on a quiet machine; a dead engine
+// is noticed at once.
 const bornTime = 10 * time.Second
 
 // start starts an engine. It is born with its end of a socket pair and leads a session of its own.

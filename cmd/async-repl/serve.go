@@ -63,8 +63,8 @@ func serve(ctx context.Context, overHTTP bool, args []string, std standardStream
 	return 0
 }
 
-// configured reads the settings and completes what an engine needs, except the log. If it returns false the
-// program ends with the status.
+// configured reads the settings and completes what an engine needs, except the log. If it returns
+// false the program ends with the status.
 func configured(overHTTP bool, args []string, std standardStreams) (set settings, status int, ok bool) {
 	cwd, cwdErr := os.Getwd() // the error counts only if no other directory is named
 	set, err := parseSettings(args, os.Getenv, cwd, overHTTP)

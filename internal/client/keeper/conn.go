@@ -23,12 +23,12 @@ import (
 	"asyncrepl/jobs"
 )
 
-// replaceTime bounds how long a new client waits for the end of a connection that its other side has
-// closed. A client that was killed and started again is there before the engine knows.
+// replaceTime bounds how long a new client waits for the end of a connection that its other side
+// has closed. A client that was killed and started again is there before the engine knows.
 const replaceTime = 1500 * time.Millisecond
 
-// serve serves a connection from its hello to its end. first reports whether it is the connection that the
-// engine was started with.
+// serve serves a connection from its hello to its end. first reports whether it is the connection
+// that the engine was started with.
 func (k *Keeper) serve(c *sockets.Conn, first bool) {
 	defer func() {
 		if k.last.Load() != c {
@@ -230,8 +230,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// divert takes a goodbye. At a signal input does not end with it: that would mean that no client reads the
-// answers.
+// divert takes a goodbye. At a signal input does not end with it: that would mean that no client
+// reads the answers.
 func (s *stream) divert(m jsonrpc.Message) bool {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || r.Method != sockets.GoodbyeMethod {
@@ -248,8 +248,8 @@ func (s *stream) divert(m jsonrpc.Message) bool {
 	return true
 }
 
-// readOn waits, while calls are answered after a goodbye, for the goodbye that cuts this short, or for the end
-// of the other side. One that only shuts its side still reads.
+// readOn waits, while calls are answered after a goodbye, for the goodbye that cuts this short, or
+// for the end of the other side. One that only shuts its side still reads.
 func (s *stream) readOn() {
 	if n, _ := s.Conn.Read(make([]byte, 1)); n > 0 {
 		s.hurry()

@@ -20,16 +20,17 @@ import (
 // errNotYet means that the engine has had no job.
 var errNotYet = errors.New("the engine listens with its first job")
 
-// listen lets others find the engine once it has had its first job. Nothing is bound before, so that the first
-// answer does not wait for it. A name that something has removed is made again: a logout removes the runtime
-// directory of its user, and systemd-tmpfiles what is old.
+// listen lets others find the engine once it has had its first job. Nothing is bound before, so
+// that the first answer does not wait for it. A name that something has removed is made again: a
+// logout removes the runtime directory of its user, and systemd-tmpfiles what is old.
 func (k *Keeper) listen() {
 	if k.state.door == errNotYet && k.Engine.Used() || k.doors != nil && !k.doors.Found() {
 		k.bind()
 	}
 }
 
-// canKeep returns why no job can be kept: without a socket nothing finds it once its client has left.
+// canKeep returns why no job can be kept: without a socket nothing finds it once its client has
+// left.
 func (k *Keeper) canKeep() (err error) {
 	k.in(func(s *state) {
 		if s.door == errNotYet {
@@ -82,7 +83,8 @@ func (k *Keeper) close() {
 	}
 }
 
-// A backend is the engine for its connections. Its status says why other clients and commands can't connect.
+// A backend is the engine for its connections. Its status says why other clients and commands can't
+// connect.
 type backend struct {
 	*engine.Engine
 	k *Keeper
@@ -104,8 +106,8 @@ func (b backend) Status(sc engine.Scope) overview.Server {
 // maxLingering is the number of engines of a workspace that can wait for a client.
 const maxLingering = 4
 
-// giveWay ends the engine if maxLingering engines of the workspace wait for a client that have been left after
-// this one. Each engine decides that for itself, as long as no client comes.
+// giveWay ends the engine if maxLingering engines of the workspace wait for a client that have been
+// left after this one. Each engine decides that for itself, as long as no client comes.
 func (k *Keeper) giveWay(left time.Time) {
 	for waits := true; waits; {
 		select {
@@ -128,13 +130,13 @@ func (k *Keeper) giveWay(left time.Time) {
 	}
 }
 
-// elsewhereTime bounds how long the first reply waits for other engines of the workspace. One that is slower is in
-// a later reply.
+// elsewhereTime bounds how long the first reply waits for other engines of the workspace. One that
+// is slower is in a later reply.
 const elsewhereTime = 250 * time.Millisecond
 
-// elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep, and returns
-// a function that returns the answer. A client takes engines over by their identity, so it would not find
-// these.
+// elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep,
+// and returns a function that returns the answer. A client takes engines over by their identity, so
+// it would not find these.
 func (k *Keeper) elsewhere() func() (int, bool) {
 	var kept atomic.Int64
 	kept.Store(-1)

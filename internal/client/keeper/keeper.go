@@ -22,23 +22,23 @@ type Config struct {
 	Version string
 	Since   time.Time // when the process started
 
-	// Places are the paths that the directory of the sockets can have, see [sockets.Places]. Without one
-	// that can be used, the engine has only its first client.
+	// Places are the paths that the directory of the sockets can have, see [sockets.Places].
+	// Without one that can be used, the engine has only its first client.
 	Places   []string
 	Search   []string               // the paths that the directories of other engines' sockets can have
 	Identity func() (string, error) // computes the identity of the engine, see [sockets.Identity]
 
 	Linger        time.Duration // how long the engine continues after its client was lost
 	LingerGoodbye time.Duration // how long it continues after its client has said goodbye
-	// Unsaid is the directory for what no reply has said of jobs when an engine ends without a client. It is made
-	// when it is needed. Empty: that is not kept.
+	// Unsaid is the directory for what no reply has said of jobs when an engine ends without a
+	// client. It is made when it is needed. Empty: that is not kept.
 	Unsaid string
 
 	Env   []string     // the environment of the process, for the client that has started it
 	Scope engine.Scope // persons have it before there is a client
 
-	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves only persons,
-	// and Run ends with its context or the engine. It is the reason that clients get.
+	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves
+	// only persons, and Run ends with its context or the engine. It is the reason that clients get.
 	Lone string
 
 	Log   *slog.Logger
@@ -57,8 +57,9 @@ type Keeper struct {
 	doors     *sockets.Listener // set by listen
 	state     state
 
-	// last is the connection of the client at whose goodbye the engine ends. It is closed with the process:
-	// the front waits for that, as a client waits for the end of a server that is one process.
+	// last is the connection of the client at whose goodbye the engine ends. It is closed with the
+	// process: the front waits for that, as a client waits for the end of a server that is one
+	// process.
 	last atomic.Pointer[sockets.Conn]
 }
 
@@ -88,19 +89,20 @@ func New(c Config) *Keeper {
 	return k
 }
 
-// longPause is the time between two checks of what nothing announces, if there is no hurry: that the name is
-// there, and that a kept session has been idle too long.
+// longPause is the time between two checks of what nothing announces, if there is no hurry: that
+// the name is there, and that a kept session has been idle too long.
 const longPause = time.Minute
 
-// pause returns the time between two checks of an engine that was left. Jobs announce their ends; processes that
-// they left behind don't, nor do other engines.
+// pause returns the time between two checks of an engine that was left. Jobs announce their ends;
+// processes that they left behind don't, nor do other engines.
 func pause(left time.Time) time.Duration {
 	return min(max(time.Second, time.Since(left)/10), longPause)
 }
 
-// Run serves first, unless it is nil, and everything that connects later. It returns when the engine must
-// end, with the cause of the ends of its jobs, which is empty if ctx is done or the engine ends by itself. No client
-// can connect any more then, but connections may still be answered: Wait waits for them.
+// Run serves first, unless it is nil, and everything that connects later. It returns when the
+// engine must end, with the cause of the ends of its jobs, which is empty if ctx is done or the
+// engine ends by itself. No client can connect any more then, but connections may still be
+// answered: Wait waits for them.
 func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) jobs.By {
 	defer k.cutAll() // commands get no answers that take long
 	defer close(k.ending)
@@ -147,13 +149,13 @@ func (k *Keeper) in(f func(*state)) bool {
 // unreadTime is how long the ends of kept jobs wait for a client if there are no records of them.
 const unreadTime = 24 * time.Hour
 
-// unread reports whether jobs have ended since the last client left, and can't be read once the engine has
-// ended.
+// unread reports whether jobs have ended since the last client left, and can't be read once the
+// engine has ended.
 func (k *Keeper) unread(s *state) bool { return k.ended() > s.unread && !k.Engine.Recorded() }
 
-// rest ends an engine without a client if its time is over or it has nothing to lose. Jobs and sessions that
-// the client wants to be kept are not ended, but everything else is then. check fires when rest must be asked
-// again.
+// rest ends an engine without a client if its time is over or it has nothing to lose. Jobs and
+// sessions that the client wants to be kept are not ended, but everything else is then. check fires
+// when rest must be asked again.
 func (k *Keeper) rest(check *time.Timer) {
 	s := &k.state
 	if s.client != nil || s.left.IsZero() || k.Lone != "" {
@@ -184,7 +186,8 @@ func (k *Keeper) ended() (n int) {
 	return n
 }
 
-// Wait waits until all connections have ended, or ctx is done. What they have not written then is lost.
+// Wait waits until all connections have ended, or ctx is done. What they have not written then is
+// lost.
 func (k *Keeper) Wait(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() { // owned by Wait; ends with the connections, or with the process

@@ -24,8 +24,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// These tests have the engine in their own process, so that they see how its jobs end. What needs a process
-// for each is tested in cmd.
+// These tests have the engine in their own process, so that they see how its jobs end. What needs a
+// process for each is tested in cmd.
 
 // A world is an engine and the connection of its first client.
 type world struct {
@@ -143,8 +143,8 @@ func TestUnknownRoleIsRefused(t *testing.T) {
 	}
 }
 
-// A client that comes while an engine ends is either served or refused at once, so that its front can start
-// another engine. None is welcomed by an engine that ends without it.
+// A client that comes while an engine ends is either served or refused at once, so that its front
+// can start another engine. None is welcomed by an engine that ends without it.
 func TestClientsThatComeAtTheEnd(t *testing.T) {
 	rounds := 100
 	if testing.Short() {

@@ -18,8 +18,9 @@ import (
 // trailMax bounds the file to which an engine without a client writes warnings.
 const trailMax = 1 << 20
 
-// A Trail is where the log of an engine goes: to the front of its client or, without one, to a file. What
-// goes there is what the process's standard error refers to, so a panic leaves a trace in either case.
+// A Trail is where the log of an engine goes: to the front of its client or, without one, to a
+// file. What goes there is what the process's standard error refers to, so a panic leaves a trace
+// in either case.
 type Trail struct {
 	Stderr *os.File               // the standard error of the process
 	Writer io.Writer              // writes to Stderr and never waits for its reader
@@ -46,7 +47,8 @@ func (t *Trail) Write(line []byte) (int, error) {
 	return t.Writer.Write(line)
 }
 
-// Attach lets the log go to a front. f is what the front has sent for it; nil: the log stays where it is.
+// Attach lets the log go to a front. f is what the front has sent for it; nil: the log stays where
+// it is.
 func (t *Trail) Attach(f *os.File, level slog.Level) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +83,8 @@ func (t *Trail) close() {
 	t.path, t.written, t.lines = "", 0, 0
 }
 
-// Detach lets warnings go to a file: there is no front any more. If there can be no file, they are only counted.
+// Detach lets warnings go to a file: there is no front any more. If there can be no file, they are
+// only counted.
 func (t *Trail) Detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

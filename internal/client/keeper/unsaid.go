@@ -12,8 +12,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// What no reply has said of jobs when an engine ends without a client is kept for the first reply of the next
-// engine of the same identity. Each engine writes a file of its own.
+// What no reply has said of jobs when an engine ends without a client is kept for the first reply
+// of the next engine of the same identity. Each engine writes a file of its own.
 
 // unsaidTime is how long it waits for a client.
 const unsaidTime = 7 * 24 * time.Hour

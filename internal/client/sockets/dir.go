@@ -21,13 +21,14 @@ import (
 	"asyncrepl/internal/kernel/descriptor"
 )
 
-// Another user must neither read what goes over a socket nor put one in its place. Therefore the directory
-// of the sockets is ours, has the mode 0700 and is no link, and no other user can replace it: the directory
-// above it is ours alone, or it is sticky as /tmp is. The directory is opened once and used by its
-// descriptor from then on. That makes long paths possible, too: a socket's address has only 108 bytes.
+// Another user must neither read what goes over a socket nor put one in its place. Therefore the
+// directory of the sockets is ours, has the mode 0700 and is no link, and no other user can replace
+// it: the directory above it is ours alone, or it is sticky as /tmp is. The directory is opened
+// once and used by its descriptor from then on. That makes long paths possible, too: a socket's
+// address has only 108 bytes.
 
-// Places returns the paths that the directory of the sockets can have, the best one first. runtime is the
-// value of XDG_RUNTIME_DIR, or empty, and temp is the directory for temporary files.
+// Places returns the paths that the directory of the sockets can have, the best one first. runtime
+// is the value of XDG_RUNTIME_DIR, or empty, and temp is the directory for temporary files.
 func Places(runtime, temp string) []string {
 	var places []string
 	if filepath.IsAbs(runtime) {
@@ -61,8 +62,8 @@ func OpenFirst(places []string) (*Dir, error) {
 	return nil, errors.New(strings.Join(lacks, "; "))
 }
 
-// OpenAll opens those of places that exist: clients and shells can have other variables, so that each makes
-// its engine listen in another place. The errors say why others can't be used.
+// OpenAll opens those of places that exist: clients and shells can have other variables, so that
+// each makes its engine listen in another place. The errors say why others can't be used.
 func OpenAll(places []string) (dirs []*Dir, errs []error) {
 	for _, path := range places {
 		if _, err := os.Lstat(path); err != nil {
@@ -157,8 +158,8 @@ func (d *Dir) Names() ([]Name, error) {
 	return names, nil
 }
 
-// Dial connects to an engine and says hello. The error is ErrGone if the engine has ended, and the name is
-// then removed; see [Conn.Greet] for the others. Dial takes at most HelloTime.
+// Dial connects to an engine and says hello. The error is ErrGone if the engine has ended, and the
+// name is then removed; see [Conn.Greet] for the others. Dial takes at most HelloTime.
 func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, HelloTime)
 	defer cancel()
@@ -208,8 +209,9 @@ type Listener struct {
 // unfinished is the suffix of a name at which no process listens yet.
 const unfinished = ".new"
 
-// Listen listens at the name of this process. The file of a socket exists before its process listens, and
-// a process that connects in that instant would take this one for dead. So the socket gets its name by rename.
+// Listen listens at the name of this process. The file of a socket exists before its process
+// listens, and a process that connects in that instant would take this one for dead. So the socket
+// gets its name by rename.
 func (d *Dir) Listen(identity string) (*Listener, error) {
 	d.sweep()
 	l := &Listener{dir: d, name: Name{identity, os.Getpid()}}
@@ -228,8 +230,8 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 	return l, nil
 }
 
-// sweep removes the names that killed processes have left, so that they don't pile up. A name at which no
-// process listens yet is there for less than a millisecond.
+// sweep removes the names that killed processes have left, so that they don't pile up. A name at
+// which no process listens yet is there for less than a millisecond.
 func (d *Dir) sweep() {
 	entries, _ := os.ReadDir(d.at("."))
 	for _, e := range entries {
@@ -255,8 +257,8 @@ func (l *Listener) Touch() {
 	os.Chtimes(l.dir.at(l.name.String()), now, now)
 }
 
-// Found reports whether the name is where others look for it. Systems remove the directories of users that
-// have logged out, and old files from directories for temporary ones.
+// Found reports whether the name is where others look for it. Systems remove the directories of
+// users that have logged out, and old files from directories for temporary ones.
 func (l *Listener) Found() bool {
 	_, err := os.Lstat(filepath.Join(l.dir.path, l.name.String()))
 	return err == nil
@@ -279,8 +281,8 @@ func (l *Listener) Accept() (*Conn, error) {
 	}
 }
 
-// Close removes the name, so that no process connects any more, and stops to listen. It can be called
-// several times.
+// Close removes the name, so that no process connects any more, and stops to listen. It can be
+// called several times.
 func (l *Listener) Close() error {
 	l.dir.remove(l.name.String())
 	return l.l.Close()

@@ -20,7 +20,8 @@ import (
 	"asyncrepl/internal/kernel/descriptor"
 )
 
-// Protocol is the number of what follows a hello: its fields, the answers and the lines that are not MCP.
+// Protocol is the number of what follows a hello: its fields, the answers and the lines that are
+// not MCP.
 const Protocol = 1
 
 // A Role says what the process at the other end of a connection is to the engine.
@@ -46,12 +47,13 @@ type Hello struct {
 	NoImages bool          `json:",omitempty"`
 	LogLevel slog.Level
 
-	// Older names the engines of the same identity that refused this client because they have another
-	// protocol, for the first reply. Empty: there are none.
+	// Older names the engines of the same identity that refused this client because they have
+	// another protocol, for the first reply. Empty: there are none.
 	Older string `json:",omitempty"`
 
-	// Stderr is where the engine logs as long as this connection lasts. The descriptor is sent beside
-	// the line. Nil: the engine keeps the one that it has. The receiver of a hello closes it.
+	// Stderr is where the engine logs as long as this connection lasts. The descriptor is sent
+	// beside the line. Nil: the engine keeps the one that it has. The receiver of a hello closes
+	// it.
 	Stderr *os.File `json:"-"`
 }
 
@@ -70,8 +72,9 @@ type Welcome struct {
 
 // A front says with one of these lines that its client leaves and will not come back.
 const (
-	// Goodbye is said at the end of the client's input: calls in flight are answered as usual, for a
-	// limited time, or until GoodbyeNow is said. The front reads on until the engine closes the connection.
+	// Goodbye is said at the end of the client's input: calls in flight are answered as usual, for
+	// a limited time, or until GoodbyeNow is said. The front reads on until the engine closes the
+	// connection.
 	Goodbye = `{"jsonrpc":"2.0","method":"` + GoodbyeMethod + `"}`
 	// GoodbyeNow is said at a signal: calls in flight are answered at once with the current status.
 	GoodbyeNow = `{"jsonrpc":"2.0","method":"` + GoodbyeMethod + `","params":{"now":true}}`
@@ -107,8 +110,8 @@ func (o OtherProtocol) Error() string {
 	return fmt.Sprintf("it has version %s, which speaks another protocol: use the program of that version", string(o))
 }
 
-// A Conn is a connection between an engine and a front or command. Until the hello is answered it is used
-// by one goroutine; after that it is a stream.
+// A Conn is a connection between an engine and a front or command. Until the hello is answered it
+// is used by one goroutine; after that it is a stream.
 type Conn struct {
 	*net.UnixConn
 	in     *bufio.Reader
@@ -142,15 +145,15 @@ func newConn(c *net.UnixConn) *Conn {
 // Read reads from the stream after the first line.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Peer returns the pid of the process at the other end, or of the one that made the connection if it is a
-// socket pair. It is 0 if that is not known.
+// Peer returns the pid of the process at the other end, or of the one that made the connection if
+// it is a socket pair. It is 0 if that is not known.
 func (c *Conn) Peer() int {
 	pid, _ := peer(c.UnixConn)
 	return pid
 }
 
-// A receiver reads from a connection. It keeps the first file that is sent with the first line, and closes
-// others.
+// A receiver reads from a connection. It keeps the first file that is sent with the first line, and
+// closes others.
 type receiver struct{ *Conn }
 
 func (r receiver) Read(p []byte) (int, error) {
@@ -199,8 +202,8 @@ func (c *Conn) line(limit int) ([]byte, error) {
 	}
 }
 
-// Greet says hello and reads the answer, within limit. The error is ErrBusy, ErrGone, an OtherProtocol, a
-// Refusal or the reason for people.
+// Greet says hello and reads the answer, within limit. The error is ErrBusy, ErrGone, an
+// OtherProtocol, a Refusal or the reason for people.
 func (c *Conn) Greet(ctx context.Context, h Hello, limit time.Duration) (Welcome, error) {
 	c.SetDeadline(time.Now().Add(limit))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) }) // owned by Greet; ends at once
@@ -275,8 +278,8 @@ func (c *Conn) answer() (Welcome, error) {
 	return Welcome{}, fmt.Errorf("the engine answered %.40q, which this version does not know", line)
 }
 
-// Hear reads a hello within HelloTime. If it can't be accepted, Hear answers it and returns the reason;
-// the caller closes the connection.
+// Hear reads a hello within HelloTime. If it can't be accepted, Hear answers it and returns the
+// reason; the caller closes the connection.
 func (c *Conn) Hear(version string) (h Hello, err error) {
 	c.SetDeadline(time.Now().Add(HelloTime))
 	line, err := c.line(maxHello)

@@ -13,10 +13,10 @@ import (
 // identityLen is the number of characters of an identity.
 const identityLen = 16
 
-// Identity returns the identity of engines that have the same configuration and run at the same place, for
-// the same user and since the same boot. config is what configures an engine, in a form that JSON keeps.
-// Only engines in the same namespaces are the same: in another container the same path can be another
-// directory.
+// Identity returns the identity of engines that have the same configuration and run at the same
+// place, for the same user and since the same boot. config is what configures an engine, in a form
+// that JSON keeps. Only engines in the same namespaces are the same: in another container the same
+// path can be another directory.
 func Identity(workspace, virtualEnv, condaPrefix string, config any) (string, error) {
 	spaces, err := namespaces("self")
 	if err != nil {

@@ -15,6 +15,10 @@ import (
 	"asyncrepl/internal/serve/listener"
 )
 
+// at returns a path of a name in the directory. It is short, however long the path of the directory
+// is.
+func (d *Dir) at(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name) }
+
 // ownPeer returns nil if the other end of a connection is a process of our user in our namespaces.
 func ownPeer(c *net.UnixConn) error {
 	if err := listener.OwnPeer(c); err != nil {
@@ -41,8 +45,8 @@ func ownPeer(c *net.UnixConn) error {
 	return err
 }
 
-// peer returns the pid of the process at the other end of a connection, or 0 if it is in another pid
-// namespace.
+// peer returns the pid of the process at the other end of a connection, or 0 if it is in another
+// pid namespace.
 func peer(c *net.UnixConn) (pid int, err error) {
 	err = descriptor.Use(c, func(fd int) error {
 		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -54,7 +58,8 @@ func peer(c *net.UnixConn) (pid int, err error) {
 	return pid, err
 }
 
-// namespaces returns the namespaces of a process that decide what its paths, users and addresses mean.
+// namespaces returns the namespaces of a process that decide what its paths, users and addresses
+// mean.
 func namespaces(process string) ([]string, error) {
 	var spaces []string
 	for _, kind := range []string{"user", "mnt", "pid", "net"} {

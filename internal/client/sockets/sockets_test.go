@@ -29,8 +29,8 @@ func openDir(t *testing.T) *Dir {
 	return d
 }
 
-// listen listens and answers each hello that can be read by answer. It returns the reasons why the others
-// could not be.
+// listen listens and answers each hello that can be read by answer. It returns the reasons why the
+// others could not be.
 func listen(t *testing.T, d *Dir, identity string, answer func(*Conn, Hello)) (Name, <-chan error) {
 	t.Helper()
 	l := must.Get(d.Listen(identity))(t)
