@@ -5,7 +5,6 @@ package keeper
 import (
 	"context"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +58,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 		c.Refuse(k.Lone)
 		return
 	}
-	in := newStream(c)
+	in := &stream{Conn: c, gone: make(chan struct{})}
 	in.left = func(goodbye bool) { k.in(func(s *state) { k.depart(s, in, goodbye) }) }
 	if front, err := procfs.Inspect(c.Peer()); err == nil {
 		cgroup.Include(front.Process)
@@ -158,7 +157,7 @@ func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
 	if h.Grace > 0 {
 		scope.Grace = h.Grace
 	}
-	k.talk(newStream(c), server.Config{
+	k.talk(&stream{Conn: c, left: func(bool) {}}, server.Config{
 		Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, By: jobs.Person,
 	}, scope)
 }
@@ -200,22 +199,15 @@ type stream struct {
 	gone    chan struct{} // closed when the next client can be connected
 	goodbye atomic.Bool   // the other side has said that it leaves
 	ended   bool          // the next Read ends the input
-	close   func() error
 }
 
-func newStream(c *sockets.Conn) *stream {
-	s := &stream{Conn: c, left: func(bool) {}, gone: make(chan struct{})}
-	s.close = sync.OnceValue(func() error {
-		if s.goodbye.Load() {
-			return nil // serve closes it
-		}
-		return c.Close()
-	})
-	return s
+// Close closes the connection, except after a goodbye: serve closes it then.
+func (s *stream) Close() error {
+	if s.goodbye.Load() {
+		return nil
+	}
+	return s.Conn.Close()
 }
-
-// Close closes the connection.
-func (s *stream) Close() error { return s.close() }
 
 // Read ends at a goodbye. If the connection ends without one, the other side is lost.
 func (s *stream) Read(p []byte) (int, error) {
