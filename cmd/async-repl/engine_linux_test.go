@@ -58,7 +58,7 @@ func startEngineIn(t testing.TB, runtime string, env ...string) *attached {
 // prepareEngine returns an engine that has not been started.
 func prepareEngine(t testing.TB, runtime string, env ...string) *attached {
 	t.Helper()
-	env = append([]string{"REPL_PYTHON=" + realPython(), "CI=", "XDG_RUNTIME_DIR=" + runtime}, env...)
+	env = append([]string{"REPL_PYTHON=" + realPython(), "CI=", "REPL_LINGER=", "XDG_RUNTIME_DIR=" + runtime}, env...)
 	return &attached{started: prepare(t, env...), runtime: runtime}
 }
 
@@ -67,7 +67,8 @@ func (a *attached) launch() {
 	t := a.t
 	t.Helper()
 	overStdio(t, "the test reaches the engine itself")
-	oneProcess(t, "the test plays the front")
+	notAgain(t)
+	a.cmd.Env = append(a.cmd.Env, "REPL_KEEPER=off") // the test is the front
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
 	theirs := os.NewFile(uintptr(fds[1]), "theirs")
 	defer theirs.Close()
@@ -429,6 +430,7 @@ func TestCallsAreAnsweredAtAGoodbye(t *testing.T) {
 			a.write("go", "")
 			call := must.Get(a.Start("execute_command_async", map[string]any{"command": "touch begun; while test -e go; do sleep 0.01; done", "wait_seconds": 50}))(t)
 			polltest.Until(t, "the job", func() bool { _, err := os.Stat(filepath.Join(a.dir, "begun")); return err == nil })
+			polltest.Until(t, "its status", func() bool { return strings.Contains(string(a.do("list_jobs", "status", "running")), "touch begun") })
 			a.leave(c.goodbye)
 			if c.goodbye == sockets.Goodbye {
 				must.Do(t, a.conn.CloseWrite())

@@ -30,6 +30,7 @@ import (
 func prepareFront(t testing.TB, env ...string) *started {
 	t.Helper()
 	overStdio(t, "there is no front")
+	notAgain(t)
 	return prepare(t, append([]string{"REPL_PYTHON=" + realPython(), "REPL_KEEPER=on", "REPL_LINGER=1h", "XDG_RUNTIME_DIR=" + t.TempDir()}, env...)...)
 }
 

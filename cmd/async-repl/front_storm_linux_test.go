@@ -42,7 +42,7 @@ func TestFrontKillStorm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a storm")
 	}
-	oneProcess(t, "the storm has one over stdio, too")
+	notAgain(t)
 	rounds, seed := jobstest.Storm(t, frontRounds)
 	for first := 0; first < rounds; first += campaignRounds {
 		t.Run(strconv.Itoa(first), func(t *testing.T) {

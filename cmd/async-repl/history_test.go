@@ -93,9 +93,8 @@ func TestPastJobs(t *testing.T) {
 // reply has shown of them is not lost.
 func TestKilledServerIsAccountedFor(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
-	oneProcess(t, "TestFrontKillStorm kills engines")
 	state := filepath.Join(t.TempDir(), "state")
-	first := startServer(t, "REPL_STATE_DIR="+state)
+	first := startServer(t, "REPL_STATE_DIR="+state, "REPL_KEEPER=off") // TestFrontKillStorm kills engines
 	first.do("execute_python", "code", "rows = [1]\ntotal = 2")
 	shown := first.do("execute_command_async", "command", "echo shown; sleep 1000", "wait_seconds", 0)
 	id := shown.Header("Job ID")
@@ -130,9 +129,8 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 // receipt says so.
 func TestProcessesOfKilledServerAndGuard(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
-	oneProcess(t, "TestFrontKillStorm kills engines")
 	state := filepath.Join(t.TempDir(), "state")
-	first := startServer(t, "REPL_STATE_DIR="+state)
+	first := startServer(t, "REPL_STATE_DIR="+state, "REPL_KEEPER=off") // TestFrontKillStorm kills engines
 	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "tty", false, "wait_seconds", 0)
 	id := started.Header("Job ID")
 	_, rest, _ := strings.Cut(first.prints(id, "pid ").Section("STDOUT"), "pid ")

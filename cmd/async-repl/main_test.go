@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/client/keeper"
 	"asyncrepl/internal/demo"
 	"asyncrepl/internal/kernel/pystack"
 	"asyncrepl/internal/mcp/client"
@@ -82,9 +83,9 @@ type started struct {
 }
 
 // transport is how clients reach the servers of the tests. The promises of replies, jobs and
-// processes hold over each of them. A test of the stream itself calls overStdio. Over front, a server is
-// the front and its engine; over stdio it is one process.
-var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, front, http-older or http-newer")
+// processes hold over each of them. A test of the stream itself calls overStdio. Over stdio a server is what a
+// client gets unless a setting says otherwise: on Linux a front and its engine.
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), http-older or http-newer")
 
 // httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
 var httpEras = map[string]string{"http-older": client.Older, "http-newer": client.Newer}
@@ -101,11 +102,11 @@ func overStdio(t testing.TB, why string) {
 	}
 }
 
-// oneProcess skips a test that needs a server without a front.
-func oneProcess(t testing.TB, why string) {
+// notAgain skips a test that decides itself whether its servers have a front, where the others have none.
+func notAgain(t testing.TB) {
 	t.Helper()
-	if *transport == "front" {
-		t.Skip("with a front: ", why)
+	if *transport == "one-process" {
+		t.Skip("with one process: the same servers as over stdio")
 	}
 }
 
@@ -139,9 +140,9 @@ func prepare(t testing.TB, env ...string) *started {
 	// A version manager takes longer to find an interpreter than the interpreter takes to start.
 	path := filepath.Dir(realPython()) + ":" + os.Getenv("PATH")
 	s.cmd.Env = append(withoutSettings(os.Environ()), "PATH="+path, "REPL_STATE_DIR="+t.TempDir())
-	s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=off")
-	if *transport == "front" { // an engine ends with its client, as a server of one process does
-		s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=on", "REPL_LINGER=0")
+	s.cmd.Env = append(s.cmd.Env, "REPL_LINGER=0") // an engine ends with its client, as a server of one process does
+	if *transport == "one-process" {
+		s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=off")
 	}
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.log
@@ -258,7 +259,7 @@ func (s *started) engine() int {
 
 // fronted reports whether the server is a front.
 func (s *started) fronted() bool {
-	return s.setting("REPL_KEEPER") == "on" && !slices.Contains(s.cmd.Args, "-listen")
+	return keeper.Available() == nil && s.setting("REPL_KEEPER") != "off" && !slices.Contains(s.cmd.Args, "-listen")
 }
 
 // workspace returns the workspace of the server.

@@ -102,7 +102,6 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 // The directory of the program pip goes with its server. That of a server that was killed goes with
 // the first call of the next one in the workspace.
 func TestProgramPipIsRemoved(t *testing.T) {
-	oneProcess(t, "the engine outlives the process that the test kills")
 	state := t.TempDir()
 	find := func(s *started) string {
 		status, out := s.sh("command -v pip")
@@ -111,7 +110,7 @@ func TestProgramPipIsRemoved(t *testing.T) {
 		}
 		return filepath.Dir(out)
 	}
-	killed := startServer(t, "REPL_STATE_DIR="+state)
+	killed := startServer(t, "REPL_STATE_DIR="+state, "REPL_KEEPER=off") // an engine outlives the process that is killed
 	left := find(killed)
 	killed.signal(syscall.SIGKILL)
 	killed.exit()
