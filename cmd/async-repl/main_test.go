@@ -378,8 +378,8 @@ func (s *started) exit() string {
 	case <-done:
 		return s.cmd.ProcessState.String()
 	case <-time.After(patience):
-		s.cmd.Process.Kill()
-		<-done // or the cleanup would wait for it, too
+		s.cmd.Process.Signal(syscall.SIGQUIT) // its log says what it waits for
+		<-done                                // or the cleanup would wait for it, too
 		s.t.Fatal("the server does not end")
 		return ""
 	}
