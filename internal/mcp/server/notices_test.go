@@ -314,7 +314,7 @@ func TestResumedIsSaidOnce(t *testing.T) {
 		t.Errorf("the first reply lacks %q:\n%s", want, got)
 	}
 	known.Store(true)
-	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "1 job (async-repl ps)" {
+	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "1 job or session (async-repl ps)" {
 		t.Errorf("the second reply:\n%s", got)
 	}
 	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,7 +18,6 @@ import (
 	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/reply/report"
-	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
@@ -30,6 +30,7 @@ type conn struct {
 	reporter *report.Reporter
 	changes  delivery.Changes
 	unread   *delivery.Room
+	resumed  func() string // resumedNow, as it was at the first call
 }
 
 // unreadMax is how many bytes of pictures and displays can be in answers of a connection that are
@@ -71,10 +72,12 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	if sc.Log == nil {
 		sc.Log = slog.New(slog.DiscardHandler)
 	}
-	return &conn{
+	c := &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
 		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable, Kept: keepText[shared.Keep]}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
 	}
+	c.resumed = sync.OnceValue(c.resumedNow)
+	return c
 }
 
 func (c *conn) server(ctx context.Context) *mcp.Server {
@@ -133,6 +136,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	if c.By != jobs.Person { // the agent has to read it
 		killed = c.Backend.TakeKilled() // before the call, so that its reply shows what that has ended
 	}
+	resumed := c.resumed() // before the call, which changes it
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
 	reply, err := t.call(current, ctx)
@@ -150,7 +154,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	for _, line := range killed {
 		reply.Insert("Lost", line)
 	}
-	c.resume(current.notices, reply)
+	c.resume(current.notices, reply, resumed)
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
 		if current.notices.Once(loss.Session + " " + loss.Job) {
 			reply.Insert("Lost", loss.String())
@@ -167,23 +171,31 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 }
 
 // resume says in the first reply to a client what earlier ones have left.
-func (c *conn) resume(notices *report.CallNotices, reply *report.Reply) {
+func (c *conn) resume(notices *report.CallNotices, reply *report.Reply, resumed string) {
 	if c.Elsewhere != nil {
 		if n, known := c.Elsewhere(); known && notices.Once(fmt.Sprintf("elsewhere %d", c.Resumes)) && n > 0 {
-			reply.Insert("Kept elsewhere", view.CountOf(n, "job")+" (async-repl ps)")
+			reply.Insert("Kept elsewhere", elsewhereText(n))
 		}
 	}
-	if c.Resumes == 0 && c.Older == "" || !notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
-		return
-	}
-	resumed := c.Older
-	if c.Resumes > 0 {
-		list, _ := c.Backend.Sessions()
-		resumed = overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list, c.Older)
-	}
-	if resumed != "" {
+	if resumed != "" && notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
 		reply.Insert("Resumed", resumed)
 	}
+}
+
+func elsewhereText(n int) string {
+	if n == 1 {
+		return "1 job or session (async-repl ps)"
+	}
+	return fmt.Sprintf("%d jobs and sessions (async-repl ps)", n)
+}
+
+// resumedNow describes what earlier clients have left, or returns "".
+func (c *conn) resumedNow() string {
+	if c.Resumes == 0 {
+		return c.Older
+	}
+	list, _ := c.Backend.Sessions()
+	return overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list, c.Older)
 }
 
 // refusal returns the reply for an error.
