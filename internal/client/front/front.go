@@ -55,6 +55,10 @@ const (
 	refusalTime   = 10 * time.Second
 )
 
+// endTime bounds how long the front waits for the end of an engine, which can hang, once all calls are
+// answered. The engine then ends after it.
+const endTime = 5 * time.Second
+
 // A front is the connection of the client. It gives the Server what is for it, and the engine the
 // rest.
 type front struct {
@@ -100,7 +104,10 @@ func Serve(ctx context.Context, c Config) error {
 	f.ended() // the connection can fail without an end of input
 	if e := f.leave(); e != nil {
 		e.CloseWrite()
-		<-e.gone
+		select {
+		case <-e.gone:
+		case <-time.After(endTime):
+		}
 	}
 	return err
 }
