@@ -85,6 +85,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	if cause == "" {
 		endWithin(exitTime, set.Log, func() {
 			eng.Close()
+			k.Finish()
 			k.Wait(context.Background())
 		})
 		return nil

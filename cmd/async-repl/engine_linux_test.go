@@ -445,6 +445,41 @@ func TestCallsAreAnsweredAtAGoodbye(t *testing.T) {
 	}
 }
 
+// A signal can end an engine whose client is there, and will not be told by the end of the connection.
+func TestEndBySignalIsSaid(t *testing.T) {
+	t.Parallel()
+	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state}
+	a := startEngineIn(t, runtime, env...)
+	job := a.do("execute_command_async", "command", "read line", "wait_seconds", 0).Header("Job ID")
+	a.run("x = 1")
+	must.Do(t, a.cmd.Process.Signal(syscall.SIGTERM))
+	a.gone()
+	said := startEngineIn(t, runtime, env...).run("1").Header("Also")
+	for _, want := range []string{"job " + job + " cancelled (", "session default ended with 1 variable"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+}
+
+// What an engine could not say reaches the next reply in the workspace, also that of another engine.
+func TestEndIsSaidToTheClientOfAnotherEngine(t *testing.T) {
+	t.Parallel()
+	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state, "REPL_LINGER=1h"}
+	a, b := startEngineIn(t, runtime, env...), startEngineIn(t, runtime, env...)
+	a.run("x = 1")
+	b.run("x = 2")
+	b.lose()
+	b.waits()
+	must.Do(t, a.cmd.Process.Signal(syscall.SIGTERM))
+	a.gone()
+	if said := b.takeOver(sockets.Hello{}).run("1").Header("Also"); said != "session default ended with 1 variable" {
+		t.Errorf("the client that takes over reads Also: %q", said)
+	}
+}
+
 func TestFiveEnginesOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	runtime, workspace := runtimeDir(t), t.TempDir()
@@ -914,6 +949,7 @@ func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
 	a := startEngineIn(t, runtime, env...)
 	quick := a.do("execute_command_async", "command", "read line || true", "wait_seconds", 0).Header("Job ID")
 	stays := a.do("execute_command_async", "command", "read line", "wait_seconds", 0).Header("Job ID")
+	a.run("x = 1; y = 2")
 	a.lose()
 	a.waits()
 	person := a.dial(sockets.Hello{Role: sockets.Person})
@@ -927,7 +963,7 @@ func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
 	}
 	b := startEngineIn(t, runtime, env...)
 	said := b.run("1").Header("Also")
-	for _, want := range []string{"job " + quick + " completed", "job " + stays + " cancelled (", "by client gone)"} {
+	for _, want := range []string{"job " + quick + " completed", "job " + stays + " cancelled (", "by client gone)", "session default ended with 2 variables"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q lacks %q", said, want)
 		}

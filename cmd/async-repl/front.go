@@ -113,8 +113,18 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 		Role: sockets.Client, Env: e.GuardEnv, Umask: umask(), Grace: e.grace, Timeout: e.timeout,
 		Toolsets: e.toolsets, MaxChars: e.maxChars, NoImages: e.noImages, LogLevel: e.logLevel, Stderr: w,
 	}
-	if conn, ok := e.takeOver(ctx, &hello); ok {
-		return front.Engine{Conn: conn, Ended: func() string { return "" }}, nil
+	for range 2 {
+		conn, busy := e.takeOver(ctx, &hello)
+		if conn != nil {
+			return front.Engine{Conn: conn, Ended: func() string { return "" }}, nil
+		}
+		if !busy {
+			break
+		}
+		select { // the client of a busy engine can have left: its front says so after killTime
+		case <-time.After(2 * killTime):
+		case <-ctx.Done():
+		}
 	}
 	engine, err := e.start(ctx, hello)
 	if err != nil {
@@ -123,9 +133,9 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 	return engine, err
 }
 
-// takeOver connects to an engine of the same identity that no client has. It notes the engines that
-// speak another protocol in hello.
-func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.Conn, bool) {
+// takeOver connects to an engine of the same identity that no client has. If there is none, it reports
+// whether others have clients. It notes the engines that speak another protocol in hello.
+func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (_ *sockets.Conn, busy bool) {
 	limited, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	identity, err := e.identity()
@@ -145,10 +155,12 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 			var other sockets.OtherProtocol
 			switch {
 			case err == nil:
-				return conn, true
+				return conn, false
 			case errors.As(err, &other):
 				older = append(older, fmt.Sprintf("the engine of process %d is not resumed: it needs version %s of async-repl", name.PID, string(other)))
-			case errors.Is(err, sockets.ErrBusy), errors.Is(err, sockets.ErrGone), errors.As(err, new(sockets.Refusal)), ctx.Err() != nil:
+			case errors.Is(err, sockets.ErrBusy):
+				busy = true
+			case errors.Is(err, sockets.ErrGone), errors.As(err, new(sockets.Refusal)), ctx.Err() != nil:
 				e.Log.Debug("an engine was not taken over", "name", name.String(), "error", err)
 			default: // its jobs and variables are there, and the client will miss them
 				e.Log.Warn("an engine was not taken over", "name", name.String(), "error", err)
@@ -156,7 +168,7 @@ func (e *engines) takeOver(ctx context.Context, hello *sockets.Hello) (*sockets.
 		}
 	}
 	hello.Older = strings.Join(older, "; ")
-	return nil, false
+	return nil, busy
 }
 
 // bornTime bounds the start of an engine. It takes milliseconds on a quiet machine; a dead engine

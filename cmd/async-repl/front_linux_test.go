@@ -378,6 +378,42 @@ func (s *started) sockets() []string {
 }
 
 // A hangup decides nothing: clients that quit say more after it.
+// The next client can come before the front of the last one has said goodbye.
+func TestClientFollowsAGoodbyeAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startFront(t)
+	job := s.do("execute_command_async", "command", "until [ -e go ]; do sleep 0.01; done; echo done", "keep", true, "wait_seconds", 0).Header("Job ID")
+	for range 10 {
+		s.stdin.Close()
+		n := s.next()
+		if r := n.do("list_jobs"); r.Header("Resumed") != "job "+job+" running" {
+			t.Fatalf("the next client reads %s", r)
+		}
+		s.exit()
+		s = n
+	}
+	s.write("go", "")
+	if err := s.end(job).Expect("completed", "done"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An engine that hangs does not hold its front when the client has left.
+func TestFrontOfAnEngineThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for 5 s")
+	}
+	t.Parallel()
+	s := startFront(t)
+	s.run("x = 1")
+	engine := s.engine()
+	must.Do(t, syscall.Kill(engine, syscall.SIGSTOP))
+	s.stdin.Close()
+	s.exit()
+	must.Do(t, syscall.Kill(engine, syscall.SIGCONT))
+	processtest.Gone(t, engine)
+}
+
 func TestHangupDecidesNothing(t *testing.T) {
 	t.Parallel()
 	s := startFront(t)

@@ -77,7 +77,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			if other = s.client; other != nil {
 				return
 			}
-			s.client, s.left, s.ends, s.trimmed = in, time.Time{}, time.Time{}, false
+			s.client, s.how, s.left, s.ends, s.trimmed = in, "", time.Time{}, time.Time{}, false
 			s.clients++
 			unix.Umask(h.Umask)
 			if h.Env == nil {
@@ -106,9 +106,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			return
 		}
 	}
-	if number == 1 {
-		notices.Earlier(k.takeUnsaid())
-	}
+	notices.Earlier(k.takeUnsaid())
 	if c.Welcome(w) == nil {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,

@@ -69,13 +69,14 @@ type state struct {
 	clients int             // the number of clients so far
 	scope   engine.Scope    // the last client's; persons have it, too
 	notices *report.Notices // say what clients know
-	how     jobs.By         // how the last client left, as the cause of the ends of jobs: Shutdown or ClientGone
+	how     jobs.By         // how the client left, as the cause of the ends of jobs: Shutdown, ClientGone or, if one is connected, ""
 	left    time.Time       // when it left; zero: a client is connected
 	ends    time.Time       // when the engine ends unless a client comes, or ends what is not kept
 	trimmed bool            // what is not kept has been ended
 	ended   bool            // Run returns
 	door    error           // why the engine does not listen; errNotYet until its first job
 	unread  int             // jobs that had ended when the last client left
+	lost    []string        // says which variables ended with the engine; set at the end of Run
 }
 
 // New returns a Keeper. Run makes it work.
@@ -107,6 +108,7 @@ func (k *Keeper) Run(ctx context.Context, first *sockets.Conn) jobs.By {
 	defer k.cutAll() // commands get no answers that take long
 	defer close(k.ending)
 	defer k.close()
+	defer func() { k.state.lost = k.variables() }()
 	if first != nil {
 		k.conns.Go(func() { k.serve(first, true) }) // joined by Wait; ends with the connection
 	}

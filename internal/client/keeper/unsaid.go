@@ -9,22 +9,34 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
-// What no reply has said of jobs when an engine ends without a client is kept for the first reply
-// of the next engine of the same identity. Each engine writes a file of its own.
+// What no reply has said of jobs and variables when an engine ends without a client's goodbye is kept for the
+// next reply in the workspace, by an engine of the same identity. Each engine writes a file of its own.
 
 // unsaidTime is how long it waits for a client.
 const unsaidTime = 7 * 24 * time.Hour
 
-// Finish keeps what no reply has said of jobs. The engine has ended.
+// variables says what variables there are.
+func (k *Keeper) variables() (items []string) {
+	sessions, _ := k.Engine.Sessions()
+	for _, s := range sessions {
+		if s.Variables > 0 {
+			items = append(items, fmt.Sprintf("session %s ended with %s", s.Name, view.CountOf(s.Variables, "variable")))
+		}
+	}
+	return items
+}
+
+// Finish keeps what no reply has said of jobs and variables. The engine has ended.
 func (k *Keeper) Finish() {
 	s := &k.state
-	if k.Unsaid == "" || s.how == "" || s.how == jobs.Shutdown && !s.trimmed {
+	if k.Unsaid == "" || s.how == jobs.Shutdown && !s.trimmed {
 		return // the client was there, and said that it wants no more replies
 	}
-	items := s.notices.Next().Call().Also()
+	items := append(s.notices.Next().Call().Also(), s.lost...)
 	if len(items) == 0 {
 		return
 	}
