@@ -136,7 +136,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	if c.By != jobs.Person { // the agent has to read it
 		killed = c.Backend.TakeKilled() // before the call, so that its reply shows what that has ended
 	}
-	resumed := c.resumed() // before the call, which changes it
+	resumed := c.resumed()                             // before the call, which changes it
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
 	reply, err := t.call(current, ctx)
