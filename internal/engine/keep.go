@@ -34,22 +34,21 @@ func (e *Engine) keeps(s session) bool {
 }
 
 // Kept returns the number of jobs that are kept, and of kept sessions that no such job uses.
-func (e *Engine) Kept() int {
+func (e *Engine) Kept() (jobsKept, sessions int) {
 	list := e.unended()
 	busy := make(map[string]bool)
-	n := 0
 	for _, record := range list {
 		if record.Keep {
 			busy[record.Session] = record.Kind == jobs.Python
-			n++
+			jobsKept++
 		}
 	}
 	for _, s := range e.list() {
 		if !busy[s.Name()] && e.keeps(s) {
-			n++
+			sessions++
 		}
 	}
-	return n
+	return jobsKept, sessions
 }
 
 // unended returns the jobs that have not ended.

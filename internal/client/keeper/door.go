@@ -137,20 +137,21 @@ const elsewhereTime = 250 * time.Millisecond
 // elsewhere begins to ask the other engines of the workspace how many jobs and sessions they keep,
 // and returns a function that returns the answer. A client takes engines over by their identity, so
 // it would not find these.
-func (k *Keeper) elsewhere() func() (int, bool) {
-	var kept atomic.Int64
-	kept.Store(-1)
+func (k *Keeper) elsewhere() func() *server.Kept {
+	var kept atomic.Pointer[server.Kept]
 	limited, asked := context.WithTimeout(k.cut, elsewhereTime)
 	k.conns.Go(func() { // joined by Wait; ends when the others have answered
 		defer asked()
-		n := 0
-		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) { n += w.Kept })
-		kept.Store(int64(n))
+		var sum server.Kept
+		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) {
+			sum.Jobs += w.Kept - w.KeptSessions
+			sum.Sessions += w.KeptSessions
+		})
+		kept.Store(&sum)
 	})
-	return func() (int, bool) {
+	return func() *server.Kept {
 		<-limited.Done()
-		n := kept.Load()
-		return int(n), n >= 0
+		return kept.Load()
 	}
 }
 

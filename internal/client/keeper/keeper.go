@@ -208,7 +208,9 @@ func (k *Keeper) welcome(s *state) sockets.Welcome {
 	if w.Attended = s.client != nil || k.Lone != ""; !w.Attended {
 		w.Left = s.left
 	}
-	switch w.Kept = k.Engine.Kept(); {
+	w.Kept, w.KeptSessions = k.Engine.Kept()
+	w.Kept += w.KeptSessions
+	switch {
 	case w.Attended:
 	case w.Kept > 0 && !s.trimmed:
 		w.Trims = s.ends

@@ -68,6 +68,8 @@ type Welcome struct {
 	Ends      time.Time // when the engine ends unless a client comes; zero: a client is connected, or kept jobs hold it
 	Trims     time.Time // when the engine ends what is not kept; zero: a client is connected, or that has ended
 	Kept      int       // the jobs and idle sessions that survive a goodbye
+
+	KeptSessions int // the sessions among them
 }
 
 // A front says with one of these lines that its client leaves and will not come back.

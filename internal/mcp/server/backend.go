@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/engine"
@@ -9,6 +10,7 @@ import (
 	"asyncrepl/internal/mcp/arguments"
 	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/reply/report"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
@@ -99,9 +101,9 @@ type Config struct {
 	Keep     Keep // what becomes of jobs that a call wants to be kept
 	// CanKeep returns why no job can be kept, although Keep says so. Nil: they can be.
 	CanKeep func() error
-	// Elsewhere returns the number of jobs and sessions that other engines keep in this workspace, and false
-	// while that is not known. The first reply after that says it. Nil: there are no other engines.
-	Elsewhere func() (int, bool)
+	// Elsewhere returns what other engines keep in this workspace, or nil while that is not known. The first
+	// reply after that says it. Nil: there are no other engines.
+	Elsewhere func() *Kept
 	// Older describes engines of the same workspace that only another version of the program can reach. The
 	// first reply says so. Empty: there are none.
 	Older string
@@ -116,4 +118,18 @@ type Config struct {
 	// PictureWait is how long an answer with pictures waits while others on the same connection have
 	// not been read. Then it goes without them. 0: as long as its call.
 	PictureWait time.Duration
+}
+
+// Kept counts what survives the goodbye of a client: jobs, and sessions that none of them uses.
+type Kept struct{ Jobs, Sessions int }
+
+func (k Kept) String() string {
+	var counts []string
+	if k.Jobs > 0 {
+		counts = append(counts, view.CountOf(k.Jobs, "job"))
+	}
+	if k.Sessions > 0 {
+		counts = append(counts, view.CountOf(k.Sessions, "session"))
+	}
+	return strings.Join(counts, ", ")
 }

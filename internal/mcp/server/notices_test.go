@@ -306,15 +306,15 @@ func TestResumedIsSaidOnce(t *testing.T) {
 	first := w.dial(engine.Scope{})
 	id := first.begin("hang")
 	w.config.Resumes, w.config.Notices = 1, new(report.Notices)
-	var known atomic.Bool
-	w.config.Elsewhere = func() (int, bool) { return 1, known.Load() }
+	var elsewhere atomic.Pointer[Kept]
+	w.config.Elsewhere = elsewhere.Load
 	next := w.dial(engine.Scope{})
 	got := next.call("list_sessions", given{})
 	if want := "job " + id + " running"; field(got, "Resumed") != want || field(got, "Kept elsewhere") != "" {
 		t.Errorf("the first reply lacks %q:\n%s", want, got)
 	}
-	known.Store(true)
-	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "1 job or session (async-repl ps)" {
+	elsewhere.Store(&Kept{Jobs: 1, Sessions: 2})
+	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "1 job, 2 sessions (async-repl ps)" {
 		t.Errorf("the second reply:\n%s", got)
 	}
 	if got := next.call("list_sessions", given{}); field(got, "Resumed") != "" || field(got, "Kept elsewhere") != "" {

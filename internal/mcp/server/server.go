@@ -173,20 +173,13 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 // resume says in the first reply to a client what earlier ones have left.
 func (c *conn) resume(notices *report.CallNotices, reply *report.Reply, resumed string) {
 	if c.Elsewhere != nil {
-		if n, known := c.Elsewhere(); known && notices.Once(fmt.Sprintf("elsewhere %d", c.Resumes)) && n > 0 {
-			reply.Insert("Kept elsewhere", elsewhereText(n))
+		if kept := c.Elsewhere(); kept != nil && notices.Once(fmt.Sprintf("elsewhere %d", c.Resumes)) && *kept != (Kept{}) {
+			reply.Insert("Kept elsewhere", kept.String()+" (async-repl ps)")
 		}
 	}
 	if resumed != "" && notices.Once(fmt.Sprintf("resumed %d", c.Resumes)) {
 		reply.Insert("Resumed", resumed)
 	}
-}
-
-func elsewhereText(n int) string {
-	if n == 1 {
-		return "1 job or session (async-repl ps)"
-	}
-	return fmt.Sprintf("%d jobs and sessions (async-repl ps)", n)
 }
 
 // resumedNow describes what earlier clients have left, or returns "".
