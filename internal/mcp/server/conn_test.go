@@ -72,7 +72,7 @@ func TestJobsThatAreNotThere(t *testing.T) {
 		"list_jobs":             {"before": id},
 	} {
 		if got, want := c.refused(tool, a), "No such job: "+id+"\nThat job belonged to an earlier server, "+
-			"which has not recorded it for this workspace (REPL_HISTORY), or too long ago."; got != want {
+			"which has not recorded it for this workspace (REPL_HISTORY), or too long ago; or another server runs it (async-repl ps)."; got != want {
 			t.Errorf("%s: %q, want %q", tool, got, want)
 		}
 	}

@@ -47,7 +47,7 @@ func (rp *Reporter) noSuchJob(e *jobs.NotFoundError) *Reply {
 		r.b.WriteString(" (it ended long ago and has been forgotten)")
 	}
 	if e.Earlier {
-		r.b.WriteString("\nThat job belonged to an earlier server, which has not recorded it for this workspace (REPL_HISTORY), or too long ago.")
+		r.b.WriteString("\nThat job belonged to an earlier server, which has not recorded it for this workspace (REPL_HISTORY), or too long ago; or another server runs it (async-repl ps).")
 	} else if len(e.Nearest) == 0 {
 		r.b.WriteString("\nThere are no jobs yet.")
 	}
