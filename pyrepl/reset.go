@@ -97,6 +97,9 @@ type resetting struct {
 func (s *Session) reset(st jobs.Stop, cause string, next *Session) *resetting {
 	re := &resetting{next: next, done: make(chan struct{}), end: End{Had: s.w != nil}}
 	s.dropQueue(lostIn(cause))
+	if s.cfg.OnReset != nil {
+		s.cfg.OnReset()
+	}
 	if s.turn != nil && s.turn.port != nil {
 		s.turn.port.Cancel(st)
 	}

@@ -148,6 +148,7 @@ func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) 
 		PythonSetting: "REPL_PYTHON",
 		Dir:           sc.Workspace, DirSetting: "REPL_WORKDIR",
 		Memory: e.config.MemoryMB, MemorySetting: "REPL_MEMORY_MB",
+		OnReset: func() { e.records.Reset(spec.Name) },
 	}
 	if spec.Python != "" {
 		c.PythonSetting = "the python of a new session"

@@ -21,7 +21,7 @@
 // a goroutine only while it closes.
 //
 // The engine records its jobs in the state directory, see package history, and [Engine.Jobs] shows
-// those of earlier engines in the workspace, too. The first call of [Engine.TakeKilled] accounts for
+// those of earlier engines in the workspace, too. The first call of [Engine.Killed] accounts for
 // engines that were killed.
 //
 // The package knows no flag, no variable of the server's own environment and no protocol. [Config]

@@ -42,8 +42,8 @@ type Config struct {
 	StateDir string
 	// NoHistory keeps the engine from recording its jobs: what it writes to StateDir ends with it.
 	NoHistory bool
-	// OnlyReads is for a command that shows what past servers have recorded: it leaves it to the next
-	// server to account for those that were killed.
+	// OnlyReads is for a person's command that shows what past servers have recorded, of all
+	// workspaces. It leaves it to the next server to account for those that were killed.
 	OnlyReads bool
 	Tenant    string // the tenant, in the records; empty: there is only one
 
@@ -72,11 +72,12 @@ type Engine struct {
 	started time.Time
 	owner   *process.Owner
 	jobs    *jobs.Registry
-	records *history.Store  // nil: the engine records nothing
-	scratch history.Scratch // for the files of an engine that can't or must not record
+	records *history.Store
+	kept    pyrepl.Checkpoints
 
-	settling sync.Once // see TakeKilled
-	kept     pyrepl.Checkpoints
+	settling sync.Mutex // held while killed engines are accounted for
+	settled  bool       // all are
+	killed   []string   // see Killed
 
 	keptRest time.Duration // the constant, except in tests
 
@@ -121,39 +122,30 @@ func New(c Config) (*Engine, error) {
 		sessions: make(map[string]*session), expired: make(map[string]*expired),
 	}
 	e.ending, e.end = context.WithCancel(context.Background())
-	e.scratch.State, e.scratch.OnMade = c.StateDir, owner.RemoveAtEnd
-	logs := output.Config{Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.runDir}
+	e.records = history.Open(history.Config{
+		State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version,
+		Off: c.NoHistory, OnScratch: owner.RemoveAtEnd, Everywhere: c.OnlyReads, Mark: owner.Mark,
+		Kill:     func(mark string) ([]process.Marked, error) { return process.KillMarked(mark, killedLimit) },
+		MaxBytes: c.MaxState / pastShare, Log: c.Log,
+	})
 	all := jobs.Config{
 		MaxRunning: c.MaxJobs,
 		Since:      c.Since,
 		Log:        c.Log,
 		Bug:        func(msg string) { c.Log.Error("internal error", "what", msg) },
+		Logs: output.NewStore(output.Config{
+			Cap: c.MaxOutput, Disk: c.MaxState, Dir: e.records.Dir, Others: e.records.Taken, MakeRoom: e.records.MakeRoom,
+		}),
 	}
 	if !c.NoHistory {
-		e.records = history.Open(history.Config{
-			State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version, Started: e.started,
-			Mark: owner.Mark, Kill: killMarked, MaxBytes: c.MaxState / pastShare, Log: c.Log,
-		})
-		logs.Others, logs.MakeRoom, all.Store = e.records.Taken, e.records.MakeRoom, e.records
+		all.Store = e.records
 	}
-	all.Logs = output.NewStore(logs)
 	e.jobs = jobs.NewRegistry(all)
 	return e, nil
 }
 
 // pastShare is the part of Config.MaxState that past runs can take.
 const pastShare = 10
-
-// runDir returns the directory for the files of this run, and makes it if it does not exist. If no
-// record can be written, the files end with the engine.
-func (e *Engine) runDir() (string, error) {
-	if e.records != nil {
-		if dir, err := e.records.Dir(); err == nil {
-			return dir, nil
-		}
-	}
-	return e.scratch.Dir()
-}
 
 // Used reports whether the engine has had a job.
 func (e *Engine) Used() bool {
@@ -167,7 +159,7 @@ func (e *Engine) LogPath() (string, error) {
 	if !e.Used() {
 		return "", errors.New("the engine has had no job")
 	}
-	dir, err := e.runDir()
+	dir, err := e.records.Dir()
 	return filepath.Join(dir, "log"), err
 }
 
@@ -175,7 +167,7 @@ func (e *Engine) LogPath() (string, error) {
 func (e *Engine) Workspace() string { return e.config.Workspace }
 
 // Recorded reports whether the jobs can still be read once the engine has ended.
-func (e *Engine) Recorded() bool { return e.records != nil && e.records.Status().Failure == nil }
+func (e *Engine) Recorded() bool { return !e.config.NoHistory && e.records.Status().Failure == nil }
 
 // Ending returns a channel that is closed when the engine begins to end.
 func (e *Engine) Ending() <-chan struct{} { return e.ending.Done() }
@@ -262,9 +254,7 @@ func (e *Engine) Close() { e.CloseBy(jobs.Shutdown) }
 func (e *Engine) CloseBy(cause jobs.By) {
 	e.end()
 	e.stopExpiry()
-	if e.records != nil {
-		e.records.Closing()
-	}
+	e.records.Closing()
 	stop := jobs.Stop{By: cause, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
 	exited := e.config.Pythons.LetExit(e.all())
@@ -287,10 +277,5 @@ func (e *Engine) CloseBy(cause jobs.By) {
 			b.packages.Close()
 		}
 	}
-	if e.records != nil {
-		e.records.Close()
-	}
-	if err := e.scratch.Close(); err != nil {
-		e.config.Log.Warn("removing the files of this run", "err", err)
-	}
+	e.records.Close()
 }

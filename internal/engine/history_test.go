@@ -54,7 +54,7 @@ func TestOnlyReads(t *testing.T) {
 	if got := jobstest.Output(past); got != "hi\n" || !past.Past() {
 		t.Errorf("its output is %q", got)
 	}
-	if lines := b.TakeKilled(); lines != nil {
+	if lines := b.Killed(); lines != nil {
 		t.Errorf("it accounts for %q", lines)
 	}
 	b.Close()

@@ -8,37 +8,37 @@ import (
 	"time"
 
 	"asyncrepl/internal/history"
-	"asyncrepl/internal/process"
 	"asyncrepl/internal/text/view"
-	"asyncrepl/jobs"
 )
 
 // killedLimit bounds how long the processes of a server that was killed are waited for: a reply
 // waits.
 const killedLimit = time.Second
 
-// TakeKilled says what earlier servers in the workspace took along when they were killed, a line
-// for each, if no call has returned it before. The first call ends the processes that they have
-// left, if their guards were killed, too.
-func (e *Engine) TakeKilled() (lines []string) {
-	e.settling.Do(func() {
-		if e.records == nil || e.config.OnlyReads {
-			return
-		}
-		for _, k := range e.records.Settle() {
-			lines = append(lines, killedText(k))
-		}
-	})
-	return lines
+// Killed says what earlier servers in the workspace took along when they were killed, a line for each.
+// The first call ends the processes that they have left, if their guards were killed, too. Until
+// KilledSaid is called, later calls return the same, and so does the next server if this one is killed.
+func (e *Engine) Killed() []string {
+	e.settling.Lock()
+	defer e.settling.Unlock()
+	if e.settled || e.config.OnlyReads {
+		return e.killed
+	}
+	e.killed = nil
+	var runs []history.Killed
+	runs, e.settled = e.records.Settle()
+	for _, k := range runs {
+		e.killed = append(e.killed, killedText(k))
+	}
+	return e.killed
 }
 
-// killMarked ends the processes with the mark of a run.
-func killMarked(mark string) (ended []history.EndedProcess, err error) {
-	found, err := process.KillMarked(mark, killedLimit)
-	for _, p := range found {
-		ended = append(ended, history.EndedProcess{Job: p.Job, Process: jobs.Process{PID: p.PID, Program: p.Program}})
-	}
-	return ended, err
+// KilledSaid notes that a client was told what Killed has returned.
+func (e *Engine) KilledSaid() {
+	e.settling.Lock()
+	defer e.settling.Unlock()
+	e.killed = nil
+	e.records.Said()
 }
 
 // How many jobs, sessions and variables a line names.

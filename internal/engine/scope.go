@@ -120,6 +120,6 @@ func (e *Engine) newPackages(workspace string, given []string) *pkgmgr.Manager {
 		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
 		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
 		Path:        filepath.SplitList(env["PATH"]), Env: given,
-		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.runDir, Log: e.config.Log,
+		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.records.Dir, Log: e.config.Log,
 	})
 }

@@ -65,11 +65,8 @@ func (e *Engine) Status(sc Scope) overview.Server {
 	} else {
 		s.Lacks = append(s.Lacks, "finding a place for records and long output: $HOME is not defined: set REPL_STATE_DIR")
 	}
-	s.Records.Off = e.records == nil
-	if e.records != nil {
-		st := e.records.Status()
-		s.Records = overview.Records{Dir: st.Dir, Failure: st.Failure, Unread: st.Unread}
-	}
+	st := e.records.Status()
+	s.Records = overview.Records{Off: e.config.NoHistory, Dir: st.Dir, Failure: st.Failure, Unread: st.Unread}
 	return s
 }
 

@@ -4,22 +4,21 @@
 // A run is the life of one engine. It has a directory, <state>/runs/<workspace>/<run>:
 //
 //	run.json       what the run is; its pid is for people only
-//	journal.jsonl  a line of JSON for each start, end and amendment of a job, and for the end of the run
+//	journal.jsonl  a line of JSON for each start, end and amendment of a job, and for events of the run
 //	<job>/         the output of a job that has files of its own, see package output
 //
 // The rules that readers and writers rely on:
 //
-//   - The engine holds a lock on its journal as long as it lives, from before the directory has its
-//     name. A journal that no process locks is of a run that has ended, however it ended. Nothing
-//     else tells: there is no heartbeat, and a pid proves nothing.
+//   - The engine holds a lock on run.json as long as it lives. The file gets its name last and loses
+//     it first: a directory without it is skipped. A run.json that no process locks is of a run that
+//     has ended, however it ended. There is no heartbeat, and a pid proves nothing.
 //   - A line is appended by one write. What a crash leaves of a line spoils nothing else: a writer that
-//     opens a journal begins with a newline, and a reader skips what is no complete line. Nothing is
-//     repaired.
+//     opens a journal begins with a newline, and a reader skips incomplete lines. Nothing is repaired.
 //   - A job without an end in the journal of a past run has failed, because its server was killed.
 //   - What was written for a job is never less than the truth: while the disk is full, a job that starts
 //     is not recorded, and the end of one that was recorded goes into space that was allocated before.
-//   - Lines are read from the end of a journal on, and only as far as they are asked for. Nothing is
-//     read when a server starts.
+//   - Lines are read from the end of a journal backwards, and only as far as they are asked for.
+//     Nothing is read when a server starts.
 //   - A process that changes the files of past runs holds a lock on the directory of their workspace.
 //
 // A directory has mode 0700 and a file 0600. Neither environments nor what was typed is ever

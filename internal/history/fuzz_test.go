@@ -12,6 +12,9 @@ import (
 	"asyncrepl/jobs"
 )
 
+// lineStart returns how a line begins.
+func lineStart(event, id string) string { return `{"event":"` + event + `","id":"` + id + `"` }
+
 // Whatever a journal holds, it is read to its end, each job once and as one that has ended.
 func FuzzJournal(f *testing.F) {
 	id := strings.Repeat("0", idLength)
@@ -19,7 +22,7 @@ func FuzzJournal(f *testing.F) {
 	for _, event := range []string{begin, end, amend} {
 		f.Add(must.Get(encode(event, saved))(f))
 	}
-	f.Add([]byte(lineStart(closing, id) + "}\n" + lineStart(begin, id) + `,"record":null}` + "\n\x00\x00"))
+	f.Add([]byte(lineStart(closing, id) + "}\n" + lineStart(reset, id) + `,"session":"s"}` + "\n" + lineStart(begin, id) + `,"record":null}` + "\n\x00\x00"))
 	f.Add([]byte(lineStart(end, id) + `,"record":{"version":1,"id":"` + id + `","status":"failed","output":{"cursor":-1,"final":9223372036854775807,"gaps":[{"from":9,"to":3}]}},"output":[{"stream":200}]}`))
 	c := newConfig(f)
 	run, _ := makeRun(f, c, "a")

@@ -7,16 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 )
@@ -46,9 +47,15 @@ func (e engine) kill(t *testing.T) {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	must.Do(t, e.run.journal.file.Close())
+	for _, r := range []*run{e.run, e.scratch} {
+		if r != nil {
+			r.release()
+		}
+	}
 	e.closed = true
-	e.sweeper.Stop()
+	if e.sweeper != nil {
+		e.sweeper.Stop()
+	}
 }
 
 // A runFunc is a runner.
@@ -93,7 +100,17 @@ func text(j *jobs.Job) string {
 }
 
 func newConfig(t testing.TB) Config {
-	return Config{State: filepath.Join(t.TempDir(), "state"), Workspace: t.TempDir(), Version: "v1", Started: time.Now()}
+	return configIn(filepath.Join(t.TempDir(), "state"), t.TempDir())
+}
+
+func configIn(state, workspace string) Config {
+	return Config{
+		State: state, Workspace: workspace, Version: "v1",
+		OnScratch: func(string) {},
+		Mark:      func() string { return "" },
+		Kill:      func(string) ([]process.Marked, error) { return nil, nil },
+		Log:       slog.New(slog.DiscardHandler),
+	}
 }
 
 // titles returns the titles of the jobs that an engine lists.
@@ -408,7 +425,7 @@ func TestStateDirectoryIsRemoved(t *testing.T) {
 func TestFailureIsReturnedOnce(t *testing.T) {
 	c := newConfig(t)
 	must.Do(t, os.WriteFile(c.State, nil, 0o600))
-	open := Open(Config{State: t.TempDir(), Workspace: c.Workspace})
+	open := Open(configIn(t.TempDir(), c.Workspace))
 	defer open.Close()
 	must.Do(t, os.Chmod(open.config.State, 0o777))
 	if first := open.Begin(record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")); first == nil || open.Begin(record("01K9ZC3V7Q0W6N8X2M4B5D7F9H")) != nil {

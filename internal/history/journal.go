@@ -3,13 +3,15 @@
 package history
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"path/filepath"
+	"time"
 	"unicode/utf8"
 
 	"asyncrepl/internal/output"
@@ -22,25 +24,22 @@ const (
 	begin   = "begin"   // the job is about to start
 	end     = "end"     // the job has ended; the line has its output, if that is short
 	amend   = "amend"   // its receipt or its displays have changed after its end
+	reset   = "reset"   // the variables of a session are gone, of jobs that have begun before
 	closing = "closing" // the engine has begun to end its jobs
 	closed  = "closed"  // all jobs of the run have an end, or a later run has accounted for them
 )
 
-// A line is one line of a journal. It begins with lineStart.
+// A line is a line about a job.
 type line struct {
-	ID     string       `json:"id"` // the job's, or the run's
-	Record *jobs.Record `json:"record"`
-	besides
-}
-
-// What a line has besides the record of its job.
-type besides struct {
+	Event    string         `json:"event"` // event and id come first, see split
+	ID       string         `json:"id"`
+	Record   jobs.Record    `json:"record"`
 	Displays []jobs.Display `json:"displays,omitempty"`
 	Numbered int            `json:"numbered,omitempty"`
 	Output   []span         `json:"output,omitempty"`
 }
 
-// A span is output of one stream. Bytes has what is no UTF-8.
+// A span is output of one stream. Output that is no UTF-8 is in Bytes.
 type span struct {
 	Stream output.Stream `json:"stream"`
 	Name   string        `json:"name"` // for people
@@ -48,20 +47,23 @@ type span struct {
 	Bytes  []byte        `json:"bytes,omitempty"`
 }
 
+// A note is a line about the run.
+type note struct {
+	Event   string    `json:"event"`
+	ID      string    `json:"id"` // the run's
+	Session string    `json:"session,omitempty"`
+	Time    time.Time `json:"time"`
+}
+
 // idLength is the length of a ULID.
 const idLength = 26
 
-// lineStart is how every line begins; a reader learns event and job without reading the rest.
-func lineStart(event, id string) string { return `{"event":"` + event + `","id":"` + id + `"` }
-
-// split returns the event and the job of a line, or false if it is no line of this version.
+// split returns the event and the id of a line without reading the rest, or false if it is no line of
+// this version.
 func split(b []byte) (event, id string, ok bool) {
 	b, ok = bytes.CutPrefix(b, []byte(`{"event":"`))
-	if !ok {
-		return "", "", false
-	}
-	name, rest, ok := bytes.Cut(b, []byte(`","id":"`))
-	if !ok || len(name) > len(closing) || len(rest) <= idLength || rest[idLength] != '"' {
+	name, rest, found := bytes.Cut(b, []byte(`","id":"`))
+	if !ok || !found || len(name) > len(closing) || len(rest) <= idLength || rest[idLength] != '"' {
 		return "", "", false
 	}
 	return string(name), string(rest[:idLength]), true
@@ -69,7 +71,7 @@ func split(b []byte) (event, id string, ok bool) {
 
 // encode returns a line with its newline.
 func encode(event string, saved jobs.Saved) ([]byte, error) {
-	l := besides{Displays: saved.Displays, Numbered: saved.Numbered}
+	l := line{Event: event, ID: saved.Record.ID, Record: saved.Record, Displays: saved.Displays, Numbered: saved.Numbered}
 	for _, s := range saved.Short {
 		each := span{Stream: s.Stream, Name: s.Stream.String(), Text: string(s.Data)}
 		if !utf8.Valid(s.Data) {
@@ -77,18 +79,8 @@ func encode(event string, saved jobs.Saved) ([]byte, error) {
 		}
 		l.Output = append(l.Output, each)
 	}
-	record, err := saved.Record.MarshalJSON() // without the check of what it returns
-	if err != nil {
-		return nil, err
-	}
-	rest, err := json.Marshal(l)
-	if err != nil {
-		return nil, err
-	}
-	if rest[0] = ','; len(rest) == len("{}") {
-		rest = rest[1:]
-	}
-	return slices.Concat([]byte(lineStart(event, saved.Record.ID)+`,"record":`), record, rest, []byte("\n")), nil
+	b, err := json.Marshal(l)
+	return append(b, '\n'), err
 }
 
 // errVersion means that another version of the program has written a line.
@@ -97,14 +89,14 @@ var errVersion = errors.New("written by another version of async-repl")
 // decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish. The error
 // is errVersion, or the line is not complete.
 func decode(b []byte) (saved jobs.Saved, err error) {
-	l := line{Record: &saved.Record}
+	var l line
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&l); err != nil {
 		return saved, err
 	}
-	if l.Record == nil || l.ID != saved.Record.ID || saved.Record.Version != jobs.RecordVersion {
+	if l.ID != l.Record.ID || l.Record.Version != jobs.RecordVersion {
 		return saved, errVersion
 	}
-	saved.Displays, saved.Numbered = l.Displays, l.Numbered
+	saved = jobs.Saved{Record: l.Record, Displays: l.Displays, Numbered: l.Numbered}
 	for _, s := range l.Output {
 		saved.Short = append(saved.Short, output.Span{Stream: s.Stream, Data: append(s.Bytes, s.Text...)})
 	}
@@ -113,15 +105,19 @@ func decode(b []byte) (saved jobs.Saved, err error) {
 
 // A journal is appended to. Its owner guards it.
 type journal struct {
-	file     *os.File
-	size     int64 // where the next line goes
-	reserved int64 // space is allocated up to here
-	newline  bool  // the next line needs a newline before it
+	file      *os.File
+	size      int64  // the next line begins here
+	reserved  int64  // space is allocated up to here
+	unwritten []byte // lines that the disk has not taken yet
 }
 
-// spare is the space that is allocated for ends, beyond what is written: on a full disk the ends of
-// the jobs that have begun are still recorded.
-const spare = 32 << 10
+const (
+	// spare is the space that is allocated for ends, beyond what is written: on a full disk the ends of
+	// the jobs that have begun are still recorded.
+	spare = 32 << 10
+	// maxUnwritten bounds the lines that are kept until the disk takes them, in bytes.
+	maxUnwritten = 4 << 20
+)
 
 // reserve allocates the space for n more bytes and for the ends of the jobs that have begun.
 func (j *journal) reserve(n int) error {
@@ -136,22 +132,61 @@ func (j *journal) reserve(n int) error {
 	return nil
 }
 
-// append writes a line.
-func (j *journal) append(b []byte) error {
-	if j.newline {
-		b = append([]byte("\n"), b...)
+// append writes a line, after those that the disk has not taken before. A part that it takes of them
+// is written over with the same bytes.
+func (j *journal) append(line []byte) error {
+	if len(j.unwritten) > 0 && len(j.unwritten) < maxUnwritten {
+		line = append(j.unwritten, line...)
+	} else if len(j.unwritten) > 0 {
+		line = j.unwritten
 	}
-	if _, err := j.file.WriteAt(b, j.size); err != nil {
-		return errors.Join(err, j.file.Truncate(j.size)) // the next line begins here, too
+	if _, err := j.file.WriteAt(line, j.size); err != nil {
+		j.unwritten = line
+		return err
 	}
-	j.size, j.newline = j.size+int64(len(b)), false
+	j.size, j.unwritten = j.size+int64(len(line)), nil
 	return nil
 }
 
-// trim gives the reserved space back.
-func (j *journal) trim() error {
-	j.reserved = 0
-	return j.file.Truncate(j.size)
+// trim returns the reserved space.
+func (j *journal) trim() error { return j.file.Truncate(j.size) }
+
+// rewrite replaces the journal of a run by one that has only the lines about some jobs, and returns
+// it. If that is more than half, it changes nothing and returns nil.
+func rewrite(old *os.File, dir string, keep func(id string) bool) (_ *os.File, err error) {
+	path := filepath.Join(dir, journalName)
+	st, err := old.Stat()
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(path + unnamed) // a crash can have left it
+	file, err := create(path + unnamed)
+	if err != nil {
+		return nil, fmt.Errorf("rewriting a journal: %w", err)
+	}
+	lines, w := bufio.NewReaderSize(io.NewSectionReader(old, 0, st.Size()), blockSize), bufio.NewWriterSize(file, blockSize)
+	kept, all := 0, 0
+	for {
+		b, readErr := lines.ReadBytes('\n')
+		if _, id, ok := split(b); ok {
+			all += len(b)
+			if keep(id) {
+				kept += len(b)
+				w.Write(bytes.TrimRight(b, "\n"))
+				w.WriteByte('\n') // the last line can have lost its own
+			}
+		}
+		if readErr != nil {
+			break
+		}
+	}
+	if err = w.Flush(); err == nil && kept*2 <= all {
+		if err = os.Rename(path+unnamed, path); err == nil {
+			return file, nil
+		}
+	}
+	file.Close()
+	return nil, errors.Join(err, os.Remove(path+unnamed))
 }
 
 const (
@@ -160,7 +195,7 @@ const (
 	blockSize  = 16 << 10  // bytes; more than the newest 20 jobs usually have
 )
 
-// A tail reads the lines of a journal from its end on.
+// A tail reads the lines of a journal from its end backwards.
 type tail struct {
 	file io.ReaderAt
 	at   int64  // the cursor of the first byte of rest

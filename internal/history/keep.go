@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,10 +16,13 @@ import (
 
 // How much of past runs is kept: Config.Keep jobs of a workspace, for Config.MaxAge, and
 // Config.MaxBytes of all workspaces together. A sweep removes the rest, in the background: a while
-// after the run was made, so that it is in the way of no first call, and then once an hour.
+// after the run was made, so that it delays no first call, and then once an hour.
 const (
 	sweepDelay = 5 * time.Second
 	sweepPause = time.Hour
+	// unnamedAge is the age at which a directory without a run.json is removed. It takes a moment to
+	// make one or to remove it, unless the process is stopped meanwhile.
+	unnamedAge = time.Hour
 )
 
 // sweepAgain sweeps, and again later.
@@ -44,168 +46,115 @@ func (s *Store) sweepAgain() {
 }
 
 // sweep removes what is not kept of past runs.
-func (s *Store) sweep() error {
-	s.mu.Lock()
-	own := s.workspaceDir()
-	s.mu.Unlock()
-	all, err := os.ReadDir(s.runsDir())
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, each := range all {
-		dir := filepath.Join(s.runsDir(), each.Name())
-		if !each.IsDir() {
-			continue
+func (s *Store) sweep() (err error) {
+	for _, dir := range s.workspaces() {
+		if e := s.locked(dir, func() error { return s.sweepWorkspace(dir) }); e != errBusy {
+			err = errors.Join(err, e)
 		}
-		errs = append(errs, s.locked(dir, func() error {
-			if dir == own {
-				return s.sweepOwn()
-			}
-			return s.sweepOld(dir)
-		}))
 	}
-	_, err = s.evict(0)
-	return errors.Join(append(errs, err)...)
+	_, evictErr := s.evict(0)
+	return errors.Join(err, evictErr)
 }
 
-// locked calls f with the lock on a workspace's directory, unless another process has it or the
-// store closes.
+// workspaces returns the directories of the runs of all workspaces.
+func (s *Store) workspaces() (dirs []string) {
+	all, _ := os.ReadDir(s.runsDir()) // an error: there are none
+	for _, each := range all {
+		if each.IsDir() {
+			dirs = append(dirs, filepath.Join(s.runsDir(), each.Name()))
+		}
+	}
+	return dirs
+}
+
+// errBusy means that another process changes the runs of a workspace, or that the store closes.
+var errBusy = errors.New("another process changes these records")
+
+// locked calls f with the lock on a workspace's directory.
 func (s *Store) locked(dir string, f func() error) error {
 	s.mu.Lock()
 	stop := s.closed
 	s.mu.Unlock()
 	if stop {
-		return nil
+		return errBusy
 	}
 	file, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := lock(file, unix.LOCK_EX); errors.Is(err, unix.EWOULDBLOCK) {
-		return nil
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return errBusy
 	} else if err != nil {
 		return err
 	}
 	return f()
 }
 
-// sweepOwn removes the past jobs of the workspace that are too many or too old.
-func (s *Store) sweepOwn() error {
-	kept := make(map[string]map[string]bool) // by the directory of the run: the ids of its jobs
-	for e := range s.entries() {
-		if p, err := e.saved(); err == nil && time.Since(p.Record.Ended) > s.config.MaxAge {
-			continue
-		}
-		if kept[e.run.dir] == nil {
-			kept[e.run.dir] = make(map[string]bool)
-		}
-		kept[e.run.dir][e.id] = true
-	}
-	var errs []error
-	for _, run := range s.pastRuns() {
-		r, err := openRun(run.dir)
-		if err != nil {
-			continue // its engine lives, or it is not ours to judge before it is too old
-		}
-		errs = append(errs, forgetAll(r, kept[run.dir]))
-		r.file.Close()
-	}
-	return errors.Join(append(errs, s.sweepOld(s.workspaceDir()))...)
-}
-
-// forgetAll removes all but some jobs of a past run.
-func forgetAll(r *reader, kept map[string]bool) error {
-	keep := func(id string) bool { return kept[id] || id == r.ID }
-	lines, gone := 0, 0
-	for {
-		b, err := r.tail.previous()
-		if err != nil {
-			break
-		}
-		if _, id, ok := split(b); ok {
-			if lines++; !keep(id) {
-				gone++
-			}
-		}
-	}
-	switch {
-	case lines == 0:
-		return nil // rubbish; it is removed when it is too old
-	case len(kept) == 0:
-		return removeRun(r.dir)
-	}
-	all, err := os.ReadDir(r.dir)
-	if err != nil {
-		return err
-	}
-	for _, each := range all {
-		if each.IsDir() && !kept[each.Name()] { // also the programs of jobs, which nothing runs any more
-			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
-		}
-	}
-	if gone == 0 || gone*2 < lines {
-		return err
-	}
-	file, _, rewriteErr := rewrite(r.file, r.dir, false, keep)
-	if rewriteErr != nil {
-		return errors.Join(err, rewriteErr)
-	}
-	file.Close()
-	return errors.Join(err, r.restoreTime())
-}
-
-// restoreTime gives a journal that was changed the time at which its run ended.
-func (r *reader) restoreTime() error {
-	return os.Chtimes(filepath.Join(r.dir, journalName), time.Time{}, r.changed)
-}
-
-// sweepOld removes the runs of a workspace that ended too long ago, what a crash has left of
-// others, and the directory of the workspace if it is empty. It ends what engines have left that
-// were killed.
-func (s *Store) sweepOld(dir string) (err error) {
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, each := range all {
-		path := filepath.Join(dir, each.Name())
-		switch {
-		case strings.HasPrefix(each.Name(), removed):
-			err = errors.Join(err, os.RemoveAll(path))
-		case strings.HasPrefix(each.Name(), unfinished):
-			if st, statErr := each.Info(); statErr == nil && time.Since(st.ModTime()) > time.Hour {
-				err = errors.Join(err, os.RemoveAll(path))
+// sweepWorkspace removes the runs of a workspace that ended too long ago, what a crash has left of
+// others, and the directory of the workspace if it is empty. It ends what engines have left that were
+// killed. Of its own workspace it also removes the jobs that are too many or too old.
+func (s *Store) sweepWorkspace(dir string) (err error) {
+	kept := make(map[string]bool) // the ids of jobs
+	if dir == s.dir() {
+		for e := range s.entries(dir) {
+			if p, err := e.saved(); err != nil || time.Since(p.Record.Ended) < s.config.MaxAge {
+				kept[e.id] = true
 			}
 		}
 	}
 	for _, name := range runNames(dir) {
 		path := filepath.Join(dir, name)
-		st, statErr := os.Lstat(filepath.Join(path, journalName))
-		if statErr != nil { // the journal was removed
-			if run, runErr := os.Stat(path); runErr == nil && time.Since(run.ModTime()) > s.config.MaxAge {
-				err = errors.Join(err, os.RemoveAll(path))
+		r, openErr := openRun(path)
+		switch {
+		case openErr == errLives:
+			continue
+		case openErr != nil: // it is of another version, or a part of a run
+			age := s.config.MaxAge
+			if openErr == errUnnamed {
+				age = unnamedAge
+			}
+			if st, statErr := os.Stat(path); statErr == nil && time.Since(st.ModTime()) > age {
+				err = errors.Join(err, removeRun(path))
 			}
 			continue
 		}
-		if time.Since(st.ModTime()) < s.config.MaxAge {
-			if !isSettled(path) {
-				if _, settleErr := s.settle(path, false); settleErr != nil && settleErr != errLives {
-					err = errors.Join(err, settleErr)
-				}
-			}
-			continue
+		if !isSettled(path) {
+			_, settleErr := s.settle(path)
+			err = errors.Join(err, settleErr)
 		}
-		file, openErr := openJournal(filepath.Join(path, journalName))
-		if openErr != nil {
-			continue // its engine lives
+		if time.Since(r.changed) > s.config.MaxAge {
+			err = errors.Join(err, removeRun(path))
+		} else if dir == s.dir() {
+			err = errors.Join(err, r.forget(kept))
 		}
-		file.Close()
-		err = errors.Join(err, removeRun(path))
+		r.file.Close()
 	}
 	os.Remove(dir) // an error: it has runs
 	return err
+}
+
+// forget removes all but some jobs of a past run.
+func (r *reader) forget(kept map[string]bool) error {
+	any := false
+	for r.advance() {
+		any = any || kept[r.head.id]
+	}
+	if !any {
+		return removeRun(r.dir)
+	}
+	all, err := os.ReadDir(r.dir)
+	for _, each := range all {
+		if each.IsDir() && !kept[each.Name()] {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
+		}
+	}
+	file, rewriteErr := rewrite(r.file, r.dir, func(id string) bool { return kept[id] || id == r.ID })
+	if file != nil {
+		file.Close()
+		rewriteErr = os.Chtimes(filepath.Join(r.dir, journalName), time.Time{}, r.changed)
+	}
+	return errors.Join(err, rewriteErr)
 }
 
 // Taken returns the bytes that past runs took on disk at the last sweep.
@@ -244,15 +193,13 @@ func (s *Store) evict(need int64) (removed bool, err error) {
 	if most > 0 {
 		limit = min(limit, most)
 	}
-	byName := func(a, b usedDir) int { return cmp.Compare(filepath.Base(a.path), filepath.Base(b.path)) }
-	slices.SortFunc(jobs, byName)
-	slices.SortFunc(runs, byName)
 	shrink := func(dirs []usedDir, limit int64, remove func(string) error) {
+		slices.SortFunc(dirs, func(a, b usedDir) int { return cmp.Compare(filepath.Base(a.path), filepath.Base(b.path)) })
 		for _, d := range dirs {
 			if taken <= limit {
 				return
 			}
-			if e := remove(d.path); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			if e := remove(d.path); e != nil {
 				err = errors.Join(err, e)
 				continue
 			}
@@ -277,16 +224,12 @@ type usedDir struct {
 // usage returns the directories with the output of past jobs, those of past runs without that
 // output, of all workspaces, and what all of it takes on disk.
 func (s *Store) usage() (jobs, runs []usedDir, all int64) {
-	workspaces, _ := os.ReadDir(s.runsDir()) // an error: there are none
-	for _, workspace := range workspaces {
-		dir := filepath.Join(s.runsDir(), workspace.Name())
+	for _, dir := range s.workspaces() {
 		for _, name := range runNames(dir) {
 			run := filepath.Join(dir, name)
-			file, err := openJournal(filepath.Join(run, journalName))
-			if err != nil {
-				continue // the engine lives, and counts what it takes
+			if !hasEnded(run) {
+				continue // its engine counts what it takes
 			}
-			file.Close()
 			whole := usedBy(run)
 			all += whole
 			for _, id := range runNames(run) {

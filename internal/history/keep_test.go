@@ -4,7 +4,6 @@ package history
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 )
@@ -79,7 +79,9 @@ func TestOldPastJobsAreForgotten(t *testing.T) {
 	living := newEngine(other)
 	defer living.end()
 	living.do(t, "3", prints(""))
-	must.Do(t, os.MkdirAll(filepath.Join(filepath.Dir(own), removed+"X"), 0o700)) // a crash has left it
+	part := filepath.Join(filepath.Dir(own), strings.Repeat("0", idLength)) // a crash has left it
+	must.Do(t, os.MkdirAll(filepath.Join(part, "pip-X"), 0o700))
+	must.Do(t, os.Chtimes(part, time.Time{}, time.Now().Add(-2*unnamedAge)))
 	c.MaxAge = 1
 	e := newEngine(c)
 	defer e.end()
@@ -288,26 +290,32 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A directory for files that end with the engine is removed by it, or by the next one.
+// A directory for files that end with the engine is removed by it, or by the next one. That ends the
+// processes that are left, too.
 func TestScratch(t *testing.T) {
-	state := filepath.Join(t.TempDir(), "state")
-	var made []string
-	first := &Scratch{State: state, OnMade: func(dir string) { made = append(made, dir) }}
-	dir := must.Get(first.Dir())(t)
+	c := newConfig(t)
+	c.Off = true
+	var made, asked []string
+	c.OnScratch = func(dir string) { made = append(made, dir) }
+	c.Mark = func() string { return "MARK=1" }
+	c.Kill = func(mark string) ([]process.Marked, error) { asked = append(asked, mark); return nil, nil }
+	first, second := newEngine(c), newEngine(c)
+	dir, other := must.Get(first.Dir())(t), must.Get(second.Dir())(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	second := &Scratch{State: state}
-	must.Get(second.Dir())(t)
-	if !exists(dir) || !slices.Equal(made, []string{dir}) {
-		t.Errorf("%s is gone, made were %q", dir, made)
+	if !slices.Equal(made, []string{dir, other}) {
+		t.Errorf("made were %q, got %s and %s", made, dir, other)
 	}
-	must.Do(t, first.lock.Close()) // it is killed
-	third := &Scratch{State: state}
-	must.Get(third.Dir())(t)
-	if exists(dir) {
-		t.Error("what a killed engine has left is there")
+	second.Settle()
+	if !exists(dir) || asked != nil {
+		t.Errorf("what a living engine has was removed; killed %q", asked)
 	}
-	must.Do(t, errors.Join(second.Close(), third.Close(), third.Close()))
-	if names := must.Get(os.ReadDir(state))(t); len(names) > 0 {
+	first.kill(t)
+	second.Settle()
+	if exists(dir) || !slices.Equal(asked, []string{"MARK=1"}) {
+		t.Errorf("what a killed engine has left is there; killed %q", asked)
+	}
+	second.end()
+	if names := must.Get(os.ReadDir(c.State))(t); len(names) > 0 {
 		t.Errorf("left: %v", names)
 	}
 }

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,103 +11,112 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
 // A Killed is a run of the workspace whose engine was killed.
 type Killed struct {
-	Run
-	Jobs      []jobs.Record  // had no end, the newest first
-	Ended     []EndedProcess // processes that the run had left
-	Variables []Variables    // that its sessions had, by the receipts of their jobs; sorted by session
+	Jobs      []jobs.Record    // its jobs without an end, the newest first
+	Ended     []process.Marked // processes that it had left, which have been ended now
+	Variables []Variables      // what its sessions had, by the receipts of their jobs; sorted by session
 }
 
 // Variables are the variables of one session.
 type Variables struct {
 	Session string
 	Names   []string // in the order in which jobs made them
-	More    int      // so many have no name in a receipt
+	More    int      // the number of others, which no receipt names
 }
 
-// An EndedProcess is a process of a job that outlived its engine and has been ended now.
-type EndedProcess struct {
-	Job string
-	jobs.Process
-}
-
-// settledMost bounds the runs that Settle looks at, the newest first. Each engine settles those
-// before it, so a run that is further back has been settled.
+// settledMost bounds the runs that Settle checks, the newest first. Each engine settles those before
+// it, so a run that is further back has been settled.
 const settledMost = 32
 
-// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes
-// that they have left, and the receipts of their jobs name them. It returns these runs, each to one
-// engine only, the newest first.
-func (s *Store) Settle() (runs []Killed) {
-	s.mu.Lock()
-	dir, own := s.workspaceDir(), ""
-	if s.run != nil {
-		own = s.run.id
+// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes that
+// they have left, and the receipts of their jobs name them. It returns these runs, the newest first.
+// Each engine returns a run until one has called [Store.Said]: an engine that is killed before its
+// client was told leaves that to the next one. If complete is false, another process works on them.
+func (s *Store) Settle() (runs []Killed, complete bool) {
+	s.sweepScratch()
+	complete = true
+	if s.config.Off {
+		return nil, complete
 	}
-	s.mu.Unlock()
-	names := runNames(dir)
+	var unsaid []string
+	names := runNames(s.dir())
 	slices.Reverse(names) // a name begins with the time
-	names = slices.DeleteFunc(names, func(name string) bool { return name == own })
-	names = names[:min(len(names), settledMost)]
-	for _, name := range names {
-		if isSettled(filepath.Join(dir, name)) {
+	for _, name := range names[:min(len(names), settledMost)] {
+		dir := filepath.Join(s.dir(), name)
+		if isSettled(dir) || !hasEnded(dir) {
 			continue
 		}
-		err := s.locked(dir, func() error {
-			if isSettled(filepath.Join(dir, name)) { // another engine was faster
-				return nil
-			}
-			k, err := s.settle(filepath.Join(dir, name), true)
+		err := s.locked(s.dir(), func() error {
+			k, err := s.settle(dir)
 			if len(k.Jobs)+len(k.Variables)+len(k.Ended) > 0 {
 				runs = append(runs, k)
 			}
 			return err
 		})
-		if err != nil && !errors.Is(err, errLives) {
+		switch err {
+		case nil:
+			unsaid = append(unsaid, dir)
+		case errBusy:
+			complete = false
+		default:
 			s.config.Log.Warn("settling the records of a server that was killed", "err", err)
 		}
 	}
-	return runs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsaid = unsaid
+	return runs, complete
+}
+
+// Said notes that a client was told of the runs that Settle has returned.
+func (s *Store) Said() {
+	s.mu.Lock()
+	unsaid := s.unsaid
+	s.unsaid = nil
+	s.mu.Unlock()
+	for _, dir := range unsaid {
+		line := fmt.Appendf(nil, `{"event":%q,"id":%q}`+"\n", closed, filepath.Base(dir))
+		if err := s.locked(s.dir(), func() error { return appendTo(dir, line) }); err != nil && err != errBusy {
+			s.config.Log.Warn("noting that a client was told of a server that was killed", "err", err)
+		}
+	}
 }
 
 // isSettled reports whether the last line of a journal says that all jobs of the run have ends. A
 // journal that can't be read needs no more.
 func isSettled(run string) bool {
-	file, err := os.OpenFile(filepath.Join(run, journalName), os.O_RDONLY|openFlags, 0)
+	file, err := openJournal(run)
 	if err != nil {
 		return true
 	}
 	defer file.Close()
 	st, err := file.Stat()
-	if err != nil || !st.Mode().IsRegular() {
+	if err != nil {
 		return true
 	}
 	last := make([]byte, min(st.Size(), 256))
 	if _, err := file.ReadAt(last, st.Size()-int64(len(last))); err != nil && err != io.EOF {
 		return true
 	}
-	return strings.Contains(string(last), "\n"+lineStart(closed, filepath.Base(run)))
+	return strings.Contains(string(last), "\n"+fmt.Sprintf(`{"event":%q,"id":%q`, closed, filepath.Base(run)))
 }
 
-// settle accounts for one run. If it is not for good, it only ends and removes what the engine has
-// left. The caller holds the lock on the directory of the workspace.
-func (s *Store) settle(dir string, forGood bool) (Killed, error) {
+// settle accounts for one run. The caller holds the lock on the directory of the workspace.
+func (s *Store) settle(dir string) (k Killed, err error) {
 	r, err := openRun(dir)
 	if err != nil {
-		return Killed{}, err
+		return k, err
 	}
 	defer r.file.Close()
-	var ended []EndedProcess
-	if s.config.Kill != nil {
-		ended, err = s.config.Kill(r.Mark)
-	}
-	k := Killed{Run: r.Run, Ended: ended}
-	var amended []jobs.Saved
+	k.Ended, err = s.config.Kill(r.Mark)
+	var amended []byte
 	var python []jobs.Record // the newest first
 	for r.advance() {
 		saved, savedErr := r.head.saved()
@@ -117,64 +127,51 @@ func (s *Store) settle(dir string, forGood bool) (Killed, error) {
 		if record.Receipt.End == jobs.ServerEnded && !r.closing {
 			k.Jobs = append(k.Jobs, *record)
 		}
-		if record.Kind == jobs.Python && record.Session != "" {
+		if record.Kind == jobs.Python && record.Session != "" && !r.reset[record.Session] {
 			python = append(python, *record)
 		}
 		before := len(record.Receipt.Notes)
-		for _, p := range ended {
+		for _, p := range k.Ended {
 			if p.Job == record.ID {
-				record.Receipt.Notes = append(record.Receipt.Notes, p.String()+" outlived its server, and the next one ended it")
+				left := jobs.Process{PID: p.PID, Program: p.Program}
+				record.Receipt.Notes = append(record.Receipt.Notes, left.String()+" outlived its server, and the next one ended it")
 			}
 		}
 		if len(record.Receipt.Notes) > before {
-			amended = append(amended, saved)
+			saved.Short = nil
+			line, encodeErr := encode(amend, saved)
+			amended, err = append(amended, line...), errors.Join(err, encodeErr)
 		}
 	}
 	if !r.closing {
 		k.Variables = variables(python)
 	}
-	return k, errors.Join(err, r.amend(amended, forGood), r.removePrograms())
+	return k, errors.Join(err, appendTo(dir, amended), r.removePrograms())
 }
 
-// amend appends the amendments of a run whose engine was killed and, for good, the line that says
-// that it is settled.
-func (r *reader) amend(amended []jobs.Saved, forGood bool) error {
-	if !forGood && len(amended) == 0 {
-		return nil
-	}
-	file, err := os.OpenFile(filepath.Join(r.dir, journalName), os.O_WRONLY|openFlags, 0)
+// appendTo appends lines to the journal of a run whose engine was killed. The journal keeps the time
+// at which its run ended.
+func appendTo(dir string, lines []byte) error {
+	path := filepath.Join(dir, journalName)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|openFlags, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	st, err := file.Stat()
-	if err != nil {
+	if err != nil || len(lines) == 0 {
 		return err
 	}
-	j := journal{file: file, size: st.Size(), newline: true}
-	for _, saved := range amended {
-		saved.Short = nil
-		b, err := encode(amend, saved)
-		if err == nil {
-			err = j.append(b)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if forGood {
-		if err := j.append(fmt.Appendf(nil, "%s}\n", lineStart(closed, filepath.Base(r.dir)))); err != nil {
-			return err
-		}
-	}
-	return errors.Join(j.trim(), r.restoreTime())
+	_, err = file.Write(append([]byte("\n"), lines...))
+	return errors.Join(err, os.Chtimes(path, time.Time{}, st.ModTime()))
 }
 
-// removePrograms removes the directory of the programs of the run's jobs.
+// removePrograms removes the directories of the run that are of no job: they have programs that its
+// jobs ran.
 func (r *reader) removePrograms() error {
 	all, err := os.ReadDir(r.dir)
 	for _, each := range all {
-		if each.IsDir() && len(each.Name()) != idLength { // the others are of jobs
+		if each.IsDir() && len(each.Name()) != idLength {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
 		}
 	}
@@ -188,12 +185,12 @@ func variables(python []jobs.Record) (list []Variables) {
 	for _, record := range slices.Backward(python) {
 		receipt := record.Receipt
 		v := bySession[record.Session]
-		if v == nil {
+		lost := receipt.State == jobs.Lost && receipt.End != jobs.ServerEnded
+		if v == nil || lost {
 			v = &Variables{Session: record.Session}
 			bySession[record.Session] = v
 		}
-		if receipt.State == jobs.Lost && receipt.End != jobs.ServerEnded {
-			*v = Variables{Session: record.Session}
+		if lost {
 			continue
 		}
 		v.Names = slices.DeleteFunc(v.Names, func(name string) bool { return slices.Contains(receipt.Names.Gone, name) })
@@ -212,4 +209,24 @@ func variables(python []jobs.Record) (list []Variables) {
 	}
 	slices.SortFunc(list, func(a, b Variables) int { return strings.Compare(a.Session, b.Session) })
 	return list
+}
+
+// sweepScratch removes the scratch of engines that were killed, and ends the processes that they have
+// left.
+func (s *Store) sweepScratch() {
+	for _, name := range runNames(s.scratchDir()) {
+		dir := filepath.Join(s.scratchDir(), name)
+		file, err := openEnded(dir)
+		if err != nil {
+			continue
+		}
+		var about Run
+		if json.NewDecoder(file).Decode(&about) == nil {
+			_, err = s.config.Kill(about.Mark)
+		}
+		file.Close()
+		if err = errors.Join(err, removeRun(dir)); err != nil {
+			s.config.Log.Warn("ending what a killed server has left", "err", err)
+		}
+	}
 }

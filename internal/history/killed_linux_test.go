@@ -8,29 +8,36 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
 )
 
 // The arguments that make the test binary play other programs.
 const (
-	partWriter = "part-writer" // an engine that runs jobs until it is killed
-	partFull   = "part-full"   // a test on a disk of its own
+	partWriter  = "part-writer"  // an engine that runs jobs until it is killed
+	partFull    = "part-full"    // a test on a disk of its own
+	partStarter = "part-starter" // an engine that starts processes until it is killed
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == partWriter {
-		writeRecords(Config{State: os.Args[2], Workspace: os.Args[3]})
+		writeRecords(configIn(os.Args[2], os.Args[3]))
+	}
+	if len(os.Args) > 3 && os.Args[1] == partStarter {
+		startProcesses(configIn(os.Args[2], os.Args[3]))
 	}
 	if len(os.Args) > 2 && os.Args[1] == partFull {
-		if err := fillDisk(Config{State: os.Args[2], Workspace: "/"}); err != nil {
+		if err := fillDisk(configIn(os.Args[2], "/")); err != nil {
 			fmt.Println(err)
 		}
 		return
@@ -127,52 +134,82 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
+// A killed engine has ended as soon as its process has: a child that it was starting does not count as
+// the engine until its exec.
+func TestKilledWhileItStartsProcesses(t *testing.T) {
+	c := newConfig(t)
+	for round := range 60 {
+		starter := exec.Command(must.Get(os.Executable())(t), partStarter, c.State, c.Workspace)
+		out := must.Get(starter.StdoutPipe())(t)
+		must.Do(t, starter.Start())
+		id := strings.TrimSpace(must.Get(bufio.NewReader(out).ReadString('\n'))(t))
+		for until := time.Now().Add(time.Duration(rand.IntN(3000)) * time.Microsecond); time.Now().Before(until); {
+		}
+		starter.Process.Kill()
+		starter.Wait() // an error: it was killed
+		e := newEngine(c)
+		if _, err := e.Get(id); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		e.end()
+	}
+}
+
+// startProcesses runs a job that never ends, and starts processes all the time.
+func startProcesses(c Config) {
+	e := newEngine(c)
+	j := must1(e.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))
+	fmt.Println(j.ID())
+	for range 4 {
+		go func() {
+			for {
+				exec.Command("/bin/true").Run()
+			}
+		}()
+	}
+	select {}
+}
+
 // A run whose engine was killed is accounted for once: with the processes that were left, and with
 // the variables that receipts name.
 func TestKilledRunIsSettledOnce(t *testing.T) {
 	c := newConfig(t)
 	c.Mark = func() string { return "MARK=1" }
 	first := newEngine(c)
-	python := func(names jobs.NameChange, state jobs.State) {
-		j := must.Get(first.Start(jobs.Spec{Kind: jobs.Python, Session: "s"}, runFunc(func(_ context.Context, p *jobs.Port) jobs.Outcome {
-			p.Begin()
-			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned, State: state, Names: names}}
-		})))(t)
-		<-j.Done()
-	}
-	python(jobs.NameChange{New: []string{"old"}, NewCount: 1}, jobs.Lost)
-	python(jobs.NameChange{New: []string{"x", "y"}, NewCount: 5}, jobs.Kept)
-	python(jobs.NameChange{New: []string{"z"}, NewCount: 1, Gone: []string{"x"}, GoneCount: 1}, jobs.Kept)
 	left := first.do(t, "left", prints("hi"))
 	running := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))(t)
 	must.Do(t, os.Mkdir(must.Get(first.Dir())(t)+"/pip-X", 0o700))
 
 	second := newEngine(c)
-	if got := second.Settle(); got != nil {
+	if got, _ := second.Settle(); got != nil {
 		t.Errorf("a living engine was settled: %+v", got)
 	}
 	first.kill(t)
 	dir := first.run.dir
 	var asked []string
-	kill := func(mark string) ([]EndedProcess, error) {
-		asked = append(asked, mark)
-		return []EndedProcess{{left.ID(), jobs.Process{PID: 812, Program: "npm"}}, {running.ID(), jobs.Process{PID: 813, Program: "sleep"}}}, nil
-	}
 	elsewhere := c
-	elsewhere.Kill, elsewhere.Workspace = kill, t.TempDir()
+	elsewhere.Workspace = t.TempDir()
+	elsewhere.Kill = func(mark string) (ended []process.Marked, err error) {
+		asked = append(asked, mark)
+		for pid, job := range map[int]*jobs.Job{812: left, 813: running} {
+			ended = append(ended, process.Marked{Process: procfs.Process{PID: pid, Program: "npm"}, Job: job.ID()})
+		}
+		return ended, nil
+	}
 	other := newEngine(elsewhere)
 	must.Do(t, other.sweep()) // it ends what is left, and leaves the rest to the next engine of the workspace
 	other.end()
 	if exists(dir+"/pip-X") || !slices.Equal(asked, []string{"MARK=1"}) {
 		t.Errorf("the programs of its jobs are left; killed %q", asked)
 	}
-	got := second.Settle()
-	if len(got) != 1 || len(got[0].Jobs) != 1 || got[0].Jobs[0].ID != running.ID() {
-		t.Fatalf("got %+v", got)
+	for range 2 { // an engine that is killed before its client was told leaves that to the next one
+		second = newEngine(c)
+		got, complete := second.Settle()
+		if len(got) != 1 || len(got[0].Jobs) != 1 || got[0].Jobs[0].ID != running.ID() || !complete {
+			t.Fatalf("got %+v, %t", got, complete)
+		}
 	}
-	if v := got[0].Variables; len(v) != 1 || v[0].Session != "s" || !slices.Equal(v[0].Names, []string{"y", "z"}) || v[0].More != 3 {
-		t.Errorf("variables %+v", v)
-	}
+	second.Said()
 	for _, id := range []string{left.ID(), running.ID()} {
 		if notes := must.Get(second.Get(id))(t).Record().Receipt.Notes; len(notes) != 1 || !strings.Contains(notes[0], "outlived its server") {
 			t.Errorf("%s has the notes %q", id, notes)
@@ -185,11 +222,63 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 		t.Errorf("its output is %q, %s", text(j), j.Record().Status)
 	}
 	third := newEngine(c)
-	if again := append(second.Settle(), third.Settle()...); again != nil {
-		t.Errorf("settled again: %+v", again)
+	for _, e := range []engine{second, third} {
+		if again, _ := e.Settle(); again != nil {
+			t.Errorf("settled again: %+v", again)
+		}
 	}
 	running.Stop(jobs.Stop{From: jobs.Kill})
 	<-running.Done()
 	second.end()
 	third.end()
+}
+
+// An engine settles a run later if another process works on it at first.
+func TestRunIsSettledWhenNoOtherProcessDoes(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	running := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))(t)
+	first.kill(t)
+	second := newEngine(c)
+	defer second.end()
+	must.Do(t, second.locked(second.dir(), func() error {
+		if got, complete := second.Settle(); got != nil || complete {
+			t.Errorf("got %+v, %t", got, complete)
+		}
+		return nil
+	}))
+	if got, complete := second.Settle(); len(got) != 1 || !complete {
+		t.Errorf("later got %+v, %t", got, complete)
+	}
+	running.Stop(jobs.Stop{From: jobs.Kill})
+	<-running.Done()
+}
+
+// Of a killed engine only variables count that it had then, by the receipts of its jobs.
+func TestVariablesOfKilledRun(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	python := func(session string, names jobs.NameChange, state jobs.State) {
+		j := must.Get(first.Start(jobs.Spec{Kind: jobs.Python, Session: session}, runFunc(func(_ context.Context, p *jobs.Port) jobs.Outcome {
+			p.Begin()
+			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned, State: state, Names: names}}
+		})))(t)
+		<-j.Done()
+	}
+	python("s", jobs.NameChange{New: []string{"old"}, NewCount: 1}, jobs.Lost)
+	python("s", jobs.NameChange{New: []string{"x", "y"}, NewCount: 5}, jobs.Kept)
+	python("deleted", jobs.NameChange{New: []string{"x"}, NewCount: 1}, jobs.Kept)
+	python("restarted", jobs.NameChange{New: []string{"before"}, NewCount: 2}, jobs.Kept)
+	first.Reset("deleted")
+	first.Reset("restarted")
+	python("s", jobs.NameChange{New: []string{"z"}, NewCount: 1, Gone: []string{"x"}, GoneCount: 1}, jobs.Kept)
+	python("restarted", jobs.NameChange{New: []string{"after"}, NewCount: 1}, jobs.Kept)
+	first.kill(t)
+	second := newEngine(c)
+	defer second.end()
+	got, _ := second.Settle()
+	want := []Variables{{"restarted", []string{"after"}, 0}, {"s", []string{"y", "z"}, 3}}
+	if len(got) != 1 || !reflect.DeepEqual(got[0].Variables, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }

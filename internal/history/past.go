@@ -13,39 +13,46 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/oklog/ulid/v2"
-	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
+	"github.com/oklog/ulid/v2"
 )
 
 // Past returns the jobs of the runs of the workspace that have ended, the newest first. Those that
 // are too many or too old are left out.
 func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
 	return func(yield func(jobs.Past) bool) {
-		for e := range s.entries() {
-			if !strings.HasPrefix(e.id, prefix) {
-				continue
+		dirs := []string{s.dir()}
+		if s.config.Everywhere && prefix != "" {
+			dirs = append(dirs, slices.DeleteFunc(s.workspaces(), func(dir string) bool { return dir == s.dir() })...)
+		}
+		found := false
+		for i, dir := range dirs {
+			if i == 1 && found {
+				return // the workspace has it
 			}
-			p, err := e.past()
-			if err != nil || time.Since(p.Record.Ended) > s.config.MaxAge {
-				continue // it is no line of ours, or forgotten
-			}
-			if !yield(p) {
-				return
+			for e := range s.entries(dir) {
+				if !strings.HasPrefix(e.id, prefix) {
+					continue
+				}
+				p, err := e.past()
+				if err != nil || time.Since(p.Record.Ended) > s.config.MaxAge {
+					continue // it is no line of ours, or forgotten
+				}
+				if found = true; !yield(p) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// entries returns the past jobs of the workspace that are not too many, the newest first.
-func (s *Store) entries() iter.Seq[entry] {
+// entries returns the past jobs of a workspace that are not too many, the newest first.
+func (s *Store) entries(dir string) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		m := merge{runs: s.pastRuns(), store: s}
+		m := merge{runs: pastRuns(dir), store: s}
 		s.setUnread(nil)
 		defer m.close()
 		for n := 0; n < s.config.Keep; n++ {
@@ -63,19 +70,9 @@ type pastRun struct {
 	changed time.Time // when its journal was changed last: no job of it is newer
 }
 
-// pastRuns returns the runs of the workspace that this engine does not own, the ones that were
-// changed last first.
-func (s *Store) pastRuns() (runs []pastRun) {
-	s.mu.Lock()
-	dir, own := s.workspaceDir(), ""
-	if s.run != nil {
-		own = s.run.id
-	}
-	s.mu.Unlock()
+// pastRuns returns the runs of a workspace, the ones that were changed last first.
+func pastRuns(dir string) (runs []pastRun) {
 	for _, name := range runNames(dir) {
-		if name == own {
-			continue
-		}
 		st, err := os.Lstat(filepath.Join(dir, name, journalName))
 		if err != nil {
 			continue // another engine has removed it
@@ -114,7 +111,7 @@ func (m *merge) next() (entry, bool) {
 		r, err := openRun(m.runs[0].dir)
 		m.runs = m.runs[1:]
 		switch {
-		case errors.Is(err, errLives):
+		case err == errLives, err == errUnnamed:
 		case err != nil:
 			m.store.setUnread(err)
 		case r.advance():
@@ -160,11 +157,6 @@ func (s *Store) setUnread(err error) {
 	s.unread = err
 }
 
-// openFlags open what may be no file: a link is refused, and a pipe is not waited for.
-const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-
-var errLives = errors.New("the engine of the run lives")
-
 // A reader reads the jobs of a run, the one that began last first.
 type reader struct {
 	Run
@@ -173,7 +165,7 @@ type reader struct {
 	changed time.Time
 	tail    tail
 	closing bool              // the engine has begun to end its jobs
-	settled bool              // all jobs have ends
+	reset   map[string]bool   // the sessions that have lost their variables after what was read last
 	open    map[string]*entry // the jobs whose end was read and whose start was not
 	rest    []*entry          // after the last line: the jobs without a start
 	head    entry             // the job that advance has found
@@ -198,21 +190,21 @@ func (e entry) started() time.Time {
 	return ulid.Time(id.Time())
 }
 
-// openRun opens a run for reading. The error is errLives if a process holds the lock of its
-// journal, and else a sentence.
+// openRun opens a run for reading. The error is errLives, errUnnamed or a sentence.
 func openRun(dir string) (*reader, error) {
-	r := &reader{dir: dir, open: make(map[string]*entry)}
-	text, err := readSmall(filepath.Join(dir, runName))
-	if err == nil {
-		err = json.Unmarshal(text, &r.Run)
-	}
+	r := &reader{dir: dir, reset: make(map[string]bool), open: make(map[string]*entry)}
+	about, err := openEnded(dir)
 	if err != nil {
+		return nil, err
+	}
+	defer about.Close()
+	if err := json.NewDecoder(io.LimitReader(about, blockSize)).Decode(&r.Run); err != nil {
 		return nil, fmt.Errorf("%s is no record of a run (%w): remove the directory", dir, err)
 	}
 	if r.Format != format {
 		return nil, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", dir, r.Version)
 	}
-	if r.file, err = openJournal(filepath.Join(dir, journalName)); err != nil {
+	if r.file, err = openJournal(dir); err != nil {
 		return nil, err
 	}
 	st, err := r.file.Stat()
@@ -225,58 +217,17 @@ func openRun(dir string) (*reader, error) {
 	return r, nil
 }
 
-// openJournal opens the journal of a run that has ended.
-func openJournal(path string) (*os.File, error) {
-	for {
-		file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkEnded(file, path); err != nil {
-			file.Close()
-			return nil, err
-		}
-		// The engine may have replaced the journal in between, and have released the old one.
-		opened, err := file.Stat()
-		named, err2 := os.Lstat(path)
-		if err == nil && err2 == nil && os.SameFile(opened, named) {
-			return file, nil
-		}
-		file.Close()
-		if err := errors.Join(err, err2); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// checkEnded returns why a file is no journal of a run that has ended, or nil.
-func checkEnded(file *os.File, path string) error {
-	st, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !st.Mode().IsRegular() || st.Size() > maxJournal {
-		return fmt.Errorf("%s is no journal: remove the directory that it is in", path)
-	}
-	if err := lock(file, unix.LOCK_SH); errors.Is(err, unix.EWOULDBLOCK) {
-		return errLives
-	} else if err != nil {
-		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
-	}
-	return lock(file, unix.LOCK_UN) // another reader must not take the run for one that lives
-}
-
-// readSmall reads a file of a few lines. It does not wait for what is no file.
-func readSmall(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+// openJournal opens the journal of a run for reading.
+func openJournal(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, journalName), os.O_RDONLY|openFlags, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("it is no file"))
+	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxJournal {
+		file.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is no journal: remove the directory that it is in", file.Name()))
 	}
-	return io.ReadAll(io.LimitReader(file, blockSize))
+	return file, nil
 }
 
 // advance makes the next job the head, and reports whether there is one.
@@ -298,8 +249,11 @@ func (r *reader) advance() bool {
 		switch event {
 		case closing:
 			r.closing = true
-		case closed:
-			r.settled = true
+		case reset:
+			var n note
+			if json.Unmarshal(b, &n) == nil {
+				r.reset[n.Session] = true
+			}
 		case begin:
 			e := r.entry(id)
 			delete(r.open, id)

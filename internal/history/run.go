@@ -3,18 +3,15 @@
 package history
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,18 +19,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A run is the run of this engine. The store guards it.
+// A run is a run of this engine: its records, or its scratch, which has no journal. The store guards
+// it.
 type run struct {
-	id      string
+	Run
 	dir     string
+	lock    *os.File // the open run.json
 	journal journal
-	pending []pendingLine
-	lines   map[string]int // by job: the lines in the journal
-	all     int            // lines in the journal
-	gone    int            // lines about forgotten jobs
+	lines   map[string]int // the number of lines in the journal, by job
+	all     int            // the number of lines about jobs in the journal
+	gone    int            // how many of them are about forgotten jobs
 }
 
-// A Run is what run.json says.
+// A Run is the content of run.json.
 type Run struct {
 	Format    int       `json:"format"`
 	ID        string    `json:"run"`
@@ -51,127 +49,149 @@ const format = 1
 const (
 	journalName = "journal.jsonl"
 	runName     = "run.json"
-	unfinished  = ".new-" // begins the name of a run that is being made
-	removed     = ".old-" // begins the name of a run that is being removed
+	unnamed     = ".new" // ends the name of a file that is being written
 )
 
-// workspaceDir returns the directory of the runs of the workspace. Its name has a hash instead of
-// the path, which can be longer than a name. Links are resolved, so that one workspace has one
-// directory. The caller holds s.mu.
-func (s *Store) workspaceDir() string {
-	if s.dir == "" {
-		path := s.config.Workspace
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
-		}
-		hash := sha256.Sum256([]byte(path))
-		name := strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
-				return r
-			}
-			return '-'
-		}, filepath.Base(path))
-		s.dir = filepath.Join(s.runsDir(), strings.Trim(name[:min(len(name), 40)], "-")+"-"+hex.EncodeToString(hash[:8]))
+// newRun makes the directory of a run: for records, or else for scratch.
+func (s *Store) newRun(records bool) (r *run, err error) {
+	in := []string{s.scratchDir()}
+	if records {
+		in = []string{s.runsDir(), s.dir()}
 	}
-	return s.dir
-}
-
-// newRun makes the directory of a run. It gets its name once it is complete and its journal locked:
-// a reader never takes it for a run that has ended. The caller holds s.mu.
-func (s *Store) newRun() (_ *run, err error) {
-	dir := s.workspaceDir()
-	if err := makeState(s.config.State, s.runsDir(), dir); err != nil {
+	if err := makeState(s.config.State, in...); err != nil {
 		return nil, err
 	}
 	id := ulid.MustNew(ulid.Now(), rand.Reader).String()
-	made := filepath.Join(dir, unfinished+id)
-	if err := os.Mkdir(made, 0o700); err != nil {
+	r = &run{
+		Run: Run{
+			Format: format, ID: id, Version: s.config.Version, Started: time.Now(),
+			Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: os.Getpid(), Mark: s.config.Mark(),
+		},
+		dir: filepath.Join(in[len(in)-1], id), lines: make(map[string]int),
+	}
+	if err := os.Mkdir(r.dir, 0o700); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(made)
+			r.release()
+			os.RemoveAll(r.dir)
 		}
 	}()
-	about := Run{
-		Format: format, ID: id, Version: s.config.Version, Started: s.config.Started,
-		Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: os.Getpid(),
-	}
-	if s.config.Mark != nil {
-		about.Mark = s.config.Mark()
-	}
-	text, err := json.Marshal(about)
+	r.journal.file, err = create(filepath.Join(r.dir, journalName))
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(made, runName), append(text, '\n'), 0o600); err != nil {
-		return nil, err
-	}
-	file, err := newJournal(filepath.Join(made, journalName))
-	if err != nil {
-		return nil, err
-	}
-	r := &run{id: id, dir: filepath.Join(dir, id), journal: journal{file: file}, lines: make(map[string]int)}
-	if err := os.Rename(made, r.dir); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return r, nil
+	return r, r.claim(records)
 }
 
-// newJournal makes a journal and locks it.
-func newJournal(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+// create makes a file of ours.
+func create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+}
+
+// living has the directories of the runs of this process. Nothing else in it opens their run.json.
+//
+// A POSIX lock belongs to a process: the process does not see its own, and loses it when it closes
+// any descriptor of the file. The lock of flock belongs to the open file, which a child has until its
+// exec: the run of an engine that was killed meanwhile would count as living, for 26 ms on a busy
+// machine.
+var living sync.Map
+
+// claim locks run.json and gives it its name. Scratch needs no lock: without any no other engine
+// removes it.
+func (r *run) claim(locked bool) error {
+	text, err := json.Marshal(r.Run)
 	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.dir, runName)
+	if r.lock, err = create(path + unnamed); err != nil {
+		return err
+	}
+	living.Store(r.dir, nil)
+	if err := setLock(r.lock, unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil && locked {
+		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
+	}
+	if _, err := r.lock.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return os.Rename(path+unnamed, path)
+}
+
+// release closes the files of the run, and with them its lock.
+func (r *run) release() {
+	r.lock.Close() // nil is fine
+	r.journal.file.Close()
+	living.Delete(r.dir)
+}
+
+// setLock sets or asks for a POSIX lock of a file.
+func setLock(file *os.File, command int, lock *unix.Flock_t) error {
+	return unix.FcntlFlock(file.Fd(), command, lock)
+}
+
+var (
+	errLives = errors.New("the engine of the run lives")
+	// errUnnamed means that a run is being made or removed, or a crash has left a part of it.
+	errUnnamed = errors.New("the run has no " + runName)
+)
+
+// openFlags open what may be no file: a link is refused, and a pipe is not waited for.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// openEnded opens run.json of a run that has ended. The error can be errLives or errUnnamed.
+func openEnded(dir string) (_ *os.File, err error) {
+	if _, own := living.Load(dir); own {
+		return nil, errLives
+	}
+	path := filepath.Join(dir, runName)
+	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errUnnamed
+	} else if err != nil {
 		return nil, err
 	}
-	if err := lock(file, unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", path, err), file.Close())
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no record of a run: remove the directory that it is in", path))
+	}
+	held := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := setLock(file, unix.F_GETLK, &held); err != nil {
+		return nil, fmt.Errorf("asking for the lock of %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
+	}
+	if held.Type != unix.F_UNLCK {
+		return nil, errLives
 	}
 	return file, nil
 }
 
-// lock locks a file, without waiting.
-func lock(file *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
-
-// owner returns the user who owns a file.
-func owner(st os.FileInfo) int { return int(st.Sys().(*syscall.Stat_t).Uid) }
-
-// isRemoved reports whether the journal was removed while it is open.
-func (r *run) isRemoved() bool {
-	st, err := r.journal.file.Stat()
-	return err == nil && st.Sys().(*syscall.Stat_t).Nlink == 0
+// hasEnded reports whether a directory is of a run that has ended.
+func hasEnded(dir string) bool {
+	file, err := openEnded(dir)
+	file.Close() // nil is fine
+	return err == nil
 }
 
 // append appends a line about a job.
-func (r *run) append(id string, b []byte) error {
-	if err := r.journal.append(b); err != nil {
-		return err
-	}
+func (r *run) append(id string, line []byte) error {
 	r.lines[id]++
 	r.all++
-	return nil
-}
-
-// flushPending writes the lines that could not be written before.
-func (r *run) flushPending() error {
-	for len(r.pending) > 0 {
-		if err := r.append(r.pending[0].id, r.pending[0].text); err != nil {
-			return err
-		}
-		r.pending = r.pending[1:]
-	}
-	return nil
+	return r.journal.append(line)
 }
 
 // note appends a line about the run.
-func (r *run) note(event string) error {
-	return r.journal.append([]byte(fmt.Sprintf("%s,\"time\":%q}\n", lineStart(event, r.id), time.Now().Format(time.RFC3339Nano))))
+func (r *run) note(n note) error {
+	n.ID, n.Time = r.ID, time.Now()
+	line, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return r.journal.append(append(line, '\n'))
 }
 
 // rewriteAt is how many lines about forgotten jobs a journal has before it is rewritten.
@@ -184,85 +204,31 @@ func (r *run) forget(id string) error {
 	if r.gone < rewriteAt || r.gone*2 < r.all {
 		return nil
 	}
-	file, size, err := rewrite(r.journal.file, r.dir, true, func(id string) bool { return r.lines[id] > 0 || id == r.id })
-	if err != nil {
+	file, err := rewrite(r.journal.file, r.dir, func(id string) bool { return r.lines[id] > 0 || id == r.ID })
+	if err != nil || file == nil {
 		r.gone = 0 // the next try is as far away
-		return fmt.Errorf("rewriting the journal: %w", err)
+		return err
 	}
-	r.journal.file.Close() // the lock of the new one holds already
-	r.journal = journal{file: file, size: size}
+	r.journal.file.Close()
+	r.journal.file, r.journal.reserved = file, 0
+	r.journal.size, err = file.Seek(0, io.SeekEnd)
 	r.all, r.gone = r.all-r.gone, 0
-	return nil
+	return err
 }
 
-// rewrite replaces a journal by one that has only its lines about some jobs. It returns the new
-// journal and its size. The journal of an engine that lives is locked before it has its name, and
-// that of a past run is not.
-func rewrite(old *os.File, dir string, lives bool, keep func(id string) bool) (_ *os.File, size int64, err error) {
-	path := filepath.Join(dir, journalName)
-	os.Remove(path + ".new") // a crash can have left it
-	file, err := newJournal(path + ".new")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(path + ".new")
-		}
-	}()
-	st, err := old.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	lines, w := bufio.NewReaderSize(io.NewSectionReader(old, 0, st.Size()), blockSize), bufio.NewWriterSize(file, blockSize)
-	for {
-		b, readErr := lines.ReadBytes('\n')
-		if _, id, ok := split(b); ok && keep(id) {
-			w.Write(bytes.TrimRight(b, "\n"))
-			w.WriteByte('\n') // the last line can have lost its own
-		}
-		if readErr != nil {
-			break
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return nil, 0, err
-	}
-	if size, err = file.Seek(0, io.SeekEnd); err != nil {
-		return nil, 0, err
-	}
-	if !lives {
-		if err := lock(file, unix.LOCK_UN); err != nil {
-			return nil, 0, err
-		}
-	}
-	return file, size, os.Rename(path+".new", path)
-}
-
-// close ends the run.
+// close ends the run. One without a job leaves nothing.
 func (r *run) close() error {
-	defer r.journal.file.Close()
-	// A process that is forked in this moment has the file, too, until its exec: it would keep the lock.
-	defer lock(r.journal.file, unix.LOCK_UN)
-	if r.all == 0 && len(r.pending) == 0 {
+	defer r.release()
+	if r.all == 0 {
 		return removeRun(r.dir)
 	}
-	if err := r.flushPending(); err != nil {
-		return err
-	}
-	if err := r.note(closed); err != nil {
-		return err
-	}
-	return r.journal.trim()
+	return errors.Join(r.note(note{Event: closed}), r.journal.trim())
 }
 
-// removeRun removes the directory of a run. It loses its name first: a reader never finds a part of
-// it.
+// removeRun removes the directory of a run.
 func removeRun(dir string) error {
-	old := filepath.Join(filepath.Dir(dir), removed+filepath.Base(dir))
-	if err := os.Rename(dir, old); err != nil {
+	if err := os.Remove(filepath.Join(dir, runName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.RemoveAll(old)
+	return os.RemoveAll(dir)
 }

@@ -4,16 +4,20 @@ package history
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/process"
 	"asyncrepl/jobs"
 )
 
@@ -23,30 +27,40 @@ type Config struct {
 	Workspace string // an absolute path
 	Tenant    string // empty: the server has no tenants
 	Version   string // the program's version
-	Started   time.Time
-	Mark      func() string // NAME=value in the environments of all processes of the run; nil: unknown
-	// Kill ends the processes that carry the mark of a run whose engine was killed. Nil: they are
-	// left.
-	Kill func(mark string) ([]EndedProcess, error)
+
+	// Off keeps the store from recording anything: the engine gives it no jobs, and Dir returns a
+	// directory that ends with it.
+	Off bool
+	// OnScratch is called with a directory that ends with the engine, when it was made.
+	OnScratch func(dir string)
+	// Everywhere makes [Store.Past] look for a job that this workspace does not have in all others. A
+	// person who gives an id need not be in its workspace; an agent must stay in its own.
+	Everywhere bool
+
+	Mark func() string // returns NAME=value in the environments of all processes of the run
+	// Kill ends the processes that carry the mark of a run whose engine was killed.
+	Kill func(mark string) ([]process.Marked, error)
 
 	Keep     int           // the most past jobs of a workspace; 0: 1,000
 	MaxAge   time.Duration // past jobs are forgotten after this time; 0: 7 days
 	MaxBytes int64         // the most that all past runs take on disk, of all workspaces; 0: no limit
 
-	Log *slog.Logger // nil: nothing is logged
+	Log *slog.Logger
 }
 
 // A Store keeps the records of the jobs of one engine, and reads those of the engines before it in
 // the same workspace. It is a [jobs.Store].
 type Store struct {
 	config Config
-	dir    string // of the runs of the workspace
+	dir    func() string // returns the directory of the runs of the workspace
 
 	mu       sync.Mutex
-	run      *run
-	failure  error // why the last line was not written; nil: it was
-	reported error // the failure that a caller was given last; nil: there was none since a line was written
-	unread   error // why the journal of a past run was not read; nil: all were
+	run      *run     // nil: there is none yet
+	scratch  *run     // nil: there is none
+	failure  error    // why the last line was not written; nil: it was
+	paused   bool     // a caller was given a failure, and no line was written since
+	unread   error    // why the journal of a past run was not read; nil: all were
+	unsaid   []string // the runs for Said
 	closed   bool
 	noRoom   time.Time // when MakeRoom found nothing to remove
 	sweeper  *time.Timer
@@ -58,36 +72,71 @@ type Store struct {
 // Open returns a store. It touches no disk: the directory of the run is made for the first job.
 func Open(c Config) *Store {
 	c.Keep, c.MaxAge = cmp.Or(c.Keep, 1000), cmp.Or(c.MaxAge, 7*24*time.Hour)
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Store{config: c}
+	s := &Store{config: c}
+	s.dir = sync.OnceValue(s.workspaceDir)
+	return s
 }
 
-// Dir returns the directory of the run, and makes it if it does not exist.
+// runsDir returns the directory of all runs, and scratchDir that of files that end with their engine.
+func (s *Store) runsDir() string    { return filepath.Join(s.config.State, "runs") }
+func (s *Store) scratchDir() string { return filepath.Join(s.config.State, "scratch") }
+
+// workspaceDir returns the directory of the runs of the workspace. Its name has a hash instead of
+// the path, which can be longer than a name. Links are resolved, so that one workspace has one
+// directory.
+func (s *Store) workspaceDir() string {
+	path := s.config.Workspace
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	hash := sha256.Sum256([]byte(path))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(path))
+	return filepath.Join(s.runsDir(), strings.Trim(name[:min(len(name), 40)], "-")+"-"+hex.EncodeToString(hash[:8]))
+}
+
+// Dir returns the directory for the files of this run, and makes it if it does not exist. If nothing
+// can be recorded, the directory ends with the engine.
 func (s *Store) Dir() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.ready(); err != nil {
-		return "", err
+	if s.ready() == nil {
+		return s.run.dir, nil
 	}
-	return s.run.dir, nil
+	if s.scratch == nil {
+		if s.closed {
+			return "", errClosed
+		}
+		made, err := s.newRun(false)
+		if err != nil {
+			return "", err
+		}
+		s.scratch = made
+		s.config.OnScratch(made.dir)
+	}
+	return s.scratch.dir, nil
 }
+
+var errClosed = errors.New("the server is shutting down")
 
 // ready makes the run, unless it exists. The caller holds s.mu.
 func (s *Store) ready() error {
 	switch {
 	case s.run != nil:
 		return nil
+	case s.config.Off:
+		return errors.New("records are off")
 	case s.closed:
-		return errors.New("the server is shutting down")
+		return errClosed
 	}
-	run, err := s.newRun()
-	if err != nil {
-		s.failure = err
-		return err
+	if s.run, s.failure = s.newRun(true); s.failure != nil {
+		s.run = nil
+		return s.failure
 	}
-	s.run, s.failure = run, nil
 	if s.sweeper == nil {
 		s.sweeper = time.AfterFunc(sweepDelay, s.sweepAgain) // owned by the store; Close stops it
 	}
@@ -96,36 +145,31 @@ func (s *Store) ready() error {
 
 // Begin records that a job is about to start.
 func (s *Store) Begin(record jobs.Record) error {
-	b, err := encode(begin, jobs.Saved{Record: record})
+	line, err := encode(begin, jobs.Saved{Record: record})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run != nil && s.run.isRemoved() { // with the state directory: it is made again
-		s.run.journal.file.Close()
-		s.run = nil
+	if s.run != nil {
+		if st, err := s.run.journal.file.Stat(); err == nil && st.Sys().(*syscall.Stat_t).Nlink == 0 {
+			s.run.release() // the state directory was removed: it is made again
+			s.run = nil
+		}
 	}
-	if err := s.ready(); err != nil {
-		return s.news()
-	}
-	if s.failure = s.run.journal.reserve(len(b)); s.failure == nil {
-		s.write(record.ID, b)
+	if s.ready() == nil {
+		if s.failure = s.run.journal.reserve(len(line)); s.failure == nil {
+			s.failure = s.run.append(record.ID, line)
+		}
 	}
 	return s.news()
 }
 
-// news returns why the last line was not written, unless a caller was given the same error before:
-// while records pause, a log of the errors needs one line. The caller holds s.mu.
+// news returns why the last line was not written, unless a caller was given the reason of a line
+// before: while records pause, a log of the errors needs one line. The caller holds s.mu.
 func (s *Store) news() error {
-	before := s.reported
-	s.reported = s.failure
-	if before == nil || s.failure == nil {
-		return s.failure
-	}
-	// The name of a directory that can't be made is another each time.
-	var was, is syscall.Errno
-	if before.Error() == s.failure.Error() || errors.As(before, &was) && errors.As(s.failure, &is) && was == is {
+	before := s.paused
+	if s.paused = s.failure != nil; before {
 		return nil
 	}
 	return s.failure
@@ -142,7 +186,7 @@ func (s *Store) Amend(saved jobs.Saved) error {
 
 // after writes a line that follows the start of a job.
 func (s *Store) after(event string, saved jobs.Saved) error {
-	b, err := encode(event, saved)
+	line, err := encode(event, saved)
 	if err != nil {
 		return err
 	}
@@ -151,23 +195,10 @@ func (s *Store) after(event string, saved jobs.Saved) error {
 	if s.closed && s.run == nil {
 		return nil // the run has ended, and what its jobs had left running with it
 	}
-	if err := s.ready(); err != nil {
-		return s.news()
-	}
-	if !s.write(saved.Record.ID, b) && len(s.run.pending) < maxPending {
-		s.run.pending = append(s.run.pending, pendingLine{saved.Record.ID, b})
+	if s.ready() == nil {
+		s.failure = s.run.append(saved.Record.ID, line)
 	}
 	return s.news()
-}
-
-// write appends a line, after those that could not be written before, and reports whether it did.
-// The caller holds s.mu.
-func (s *Store) write(id string, b []byte) bool {
-	s.failure = s.run.flushPending()
-	if s.failure == nil {
-		s.failure = s.run.append(id, b)
-	}
-	return s.failure == nil
 }
 
 // Forget forgets a job of this run. When most lines of the journal are about such jobs, it is
@@ -181,13 +212,19 @@ func (s *Store) Forget(id string) error {
 	return s.run.forget(id)
 }
 
+// Reset records that the variables of a session are gone, which no receipt says: the session was
+// restarted or deleted. If the engine is killed later, they are not its loss.
+func (s *Store) Reset(session string) { s.note(note{Event: reset, Session: session}) }
+
 // Closing records that the engine begins to end its jobs: what it does not live to see was stopped
 // by its shutdown.
-func (s *Store) Closing() {
+func (s *Store) Closing() { s.note(note{Event: closing}) }
+
+func (s *Store) note(n note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
-		s.failure = s.run.note(closing)
+		s.failure = s.run.note(n)
 	}
 }
 
@@ -202,37 +239,31 @@ func (s *Store) Close() {
 	s.sweeping.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.run == nil {
-		return
+	for _, r := range []*run{s.run, s.scratch} {
+		if r == nil {
+			continue
+		}
+		if err := r.close(); err != nil {
+			s.config.Log.Warn("ending the records of this run", "err", err)
+		}
 	}
-	if err := s.run.close(); err != nil {
-		s.config.Log.Warn("closing the journal", "err", err)
-	}
-	s.run = nil
+	os.Remove(s.scratchDir()) // an error: others are there, or there is none
+	s.run, s.scratch = nil, nil
 }
 
 // A Status says where records are and what keeps them from being written or read.
 type Status struct {
-	Dir     string // of the workspace's runs, which need not exist yet
+	Dir     string // the directory of the workspace's runs, which need not exist yet
 	Failure error  // why the last record was not written; nil: it was
 	Unread  error  // why the records of a past run could not be read; nil: all could
 }
 
-// Status returns the state of the store. It touches no disk.
+// Status returns the state of the store. It makes no file.
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Dir: s.workspaceDir(), Failure: s.failure, Unread: s.unread}
+	return Status{Dir: s.dir(), Failure: s.failure, Unread: s.unread}
 }
-
-// A pendingLine is a line that could not be written yet.
-type pendingLine struct {
-	id   string
-	text []byte
-}
-
-// maxPending bounds the lines that are kept until the disk takes them.
-const maxPending = 1000
 
 // checkOwn returns an error unless path is a directory of this user that no other user can change.
 func checkOwn(path string) error {
@@ -244,7 +275,7 @@ func checkOwn(path string) error {
 		return fmt.Errorf("%s is not a directory: move it away, or set REPL_STATE_DIR", path)
 	case st.Mode()&os.ModeSticky != 0:
 		return nil // as in /tmp, only we can move what we make there
-	case owner(st) != os.Geteuid():
+	case int(st.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user: set REPL_STATE_DIR to a directory of yours", path)
 	case st.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("other users can write to %s: take that away with chmod go-w, or set REPL_STATE_DIR", path)
@@ -274,6 +305,3 @@ func makeState(state string, dirs ...string) error {
 	}
 	return nil
 }
-
-// runsDir returns the directory of all runs.
-func (s *Store) runsDir() string { return filepath.Join(s.config.State, "runs") }

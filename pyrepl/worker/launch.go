@@ -49,6 +49,10 @@ type Config struct {
 	// hangs would otherwise hang the first job. 0 means 60 s, enough for a busy machine and a cold
 	// disk.
 	Start time.Duration
+
+	// OnReset is called when the session drops its variables, before jobs that are started later can
+	// make others: at a restart or the end of the session. It can be nil.
+	OnReset func()
 }
 
 // A program is the Python code that a worker runs before any user code.

@@ -44,9 +44,10 @@ type Backend interface {
 	Keep(session string)
 	// Losses returns the deaths of idle Python interpreters that no job's receipt reports.
 	Losses() []*engine.Loss
-	// TakeKilled says what servers in the workspace took along when they were killed, a line for each, if
-	// no call has returned it before.
-	TakeKilled() []string
+	// Killed says what servers in the workspace took along when they were killed, a line for each. It
+	// does so until KilledSaid is called, and the next server, too.
+	Killed() []string
+	KilledSaid()
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns an install of packages for a session, and reports whether it had to make the

@@ -134,7 +134,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	ticket.OnCancel(current.notices.Cancel)
 	var killed []string
 	if c.By != jobs.Person { // the agent has to read it
-		killed = c.Backend.TakeKilled() // before the call, so that its reply shows what that has ended
+		killed = c.Backend.Killed() // before the call, so that its reply shows what that has ended
 	}
 	resumed := c.resumed()                             // before the call, which changes it
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
@@ -151,8 +151,12 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		}
 		reply.Insert("Session", made)
 	}
+	says := false
 	for _, line := range killed {
-		reply.Insert("Lost", line)
+		if current.notices.Once(line) {
+			reply.Insert("Lost", line)
+			says = true
+		}
 	}
 	c.resume(current.notices, reply, resumed)
 	for _, loss := range c.Backend.Losses() { // any reply announces the death of an idle Python
@@ -165,6 +169,9 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		ticket.OnAnswer(func(queued bool) {
 			release()
 			current.notices.Settle(queued)
+			if says && queued {
+				c.Backend.KilledSaid()
+			}
 		})
 	}
 	return res

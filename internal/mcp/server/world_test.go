@@ -111,8 +111,9 @@ func (w *world) Status(sc engine.Scope) overview.Server {
 	return s
 }
 
-// TakeKilled implements Backend.
-func (w *world) TakeKilled() []string { return nil }
+// Killed and KilledSaid implement Backend.
+func (w *world) Killed() []string { return nil }
+func (w *world) KilledSaid()      {}
 
 // Keep implements Backend.
 func (w *world) Keep(session string) {
