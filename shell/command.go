@@ -52,6 +52,9 @@ func (c *Command) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return runner.NotRun(ctx)
 	}
 	r, err := c.start(p)
+	if errors.Is(err, process.ErrShutdown) { // what ends the server has asked the job to end before
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun, Stop: p.Stop()}}
+	}
 	if err != nil {
 		var named startError
 		errors.As(err, &named)

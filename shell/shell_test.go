@@ -115,6 +115,30 @@ func TestReceiptSaysWhyACommandDidNotStart(t *testing.T) {
 	}
 }
 
+// A lateRunner runs a command once its job was asked to end and its owner starts nothing any more.
+type lateRunner struct {
+	command *shell.Command
+	stop    jobs.Stop
+}
+
+func (l lateRunner) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	p.Cancel(l.stop)
+	l.command.Owner.Shutdown()
+	return l.command.Run(context.WithoutCancel(ctx), p) // as if the stop came just after the first look at it
+}
+
+func TestEndOfTheServerMeetsAJobWithoutAProcess(t *testing.T) {
+	t.Parallel()
+	for _, tty := range []bool{false, true} {
+		b := newBench(t)
+		run := lateRunner{b.command("echo hi", tty), jobs.Stop{By: jobs.ClientGone}}
+		record := jobstest.End(t, jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell}, run))
+		if record.Status != jobs.Cancelled || record.Receipt.By != jobs.ClientGone || record.Receipt.End != jobs.NotRun {
+			t.Errorf("on a terminal %t: %s, by %s", tty, record.Receipt.Text(), record.Receipt.By)
+		}
+	}
+}
+
 // No shell reads a person's start-up file, not even a bash that finds itself under sshd.
 func TestNoStartUpFileIsRead(t *testing.T) {
 	t.Parallel()

@@ -450,11 +450,9 @@ func (c *campaign) check(f *followed, dead bool) {
 	c.shown(f, r)
 	word, _, _ := strings.Cut(f.status, " ")
 	killed := strings.HasPrefix(f.status, "failed (server was killed")
-	// A goodbye can meet a job that has its place in the registry and no process yet.
-	late := f.goodbye && strings.HasPrefix(f.status, "failed (could not start: shutting down")
 	switch {
 	case ended: // shown has compared it
-	case dead && !isEnd(f.status), killed && !dead, word == "failed" && !killed && !late && !f.worker, word == "cancelled" && !f.goodbye:
+	case dead && !isEnd(f.status), killed && !dead, word == "failed" && !killed && !f.worker, word == "cancelled" && !f.goodbye:
 		c.errorf("%s is %q; its engine was killed: %t", f, f.status, dead)
 	case word == "completed" && f.then == "stays":
 		c.errorf("%s is %q", f, f.status)

@@ -19,7 +19,7 @@ import (
 // (https://man7.org/linux/man-pages/man5/proc_pid_environ.5.html).
 func (o *Owner) Adopt(pid int, s Spec) (*Handle, error) {
 	if o.closed.Load() {
-		return nil, errShutdown
+		return nil, ErrShutdown
 	}
 	h := o.newHandle(s, []*os.File{s.TTY.Slave()})
 	if err := reaper.enlist(pid, s.TTY.Device().Rdev, h.enter); err != nil {

@@ -305,11 +305,11 @@ func TestGuardNeedNotScan(t *testing.T) {
 func TestNoStartAfterShutdown(t *testing.T) {
 	o := newOwner(t)
 	o.Shutdown()
-	if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); !errors.Is(err, errShutdown) {
-		t.Errorf("got %v, want %v", err, errShutdown)
+	if _, err := o.Start(Spec{Argv: []string{"true"}, Env: testEnv}); !errors.Is(err, ErrShutdown) {
+		t.Errorf("got %v, want %v", err, ErrShutdown)
 	}
 	err := reaper.launch(&o.closed, "/bin/true", []string{"true"}, &os.ProcAttr{}, func(*child.Child) { t.Error("started") })
-	if !errors.Is(err, errShutdown) {
+	if !errors.Is(err, ErrShutdown) {
 		t.Error(err)
 	}
 }

@@ -82,7 +82,7 @@ func (r *processReaper) launch(closed *atomic.Bool, path string, argv []string, 
 	r.steps.RLock()
 	defer r.steps.RUnlock()
 	if closed != nil && closed.Load() {
-		return errShutdown
+		return ErrShutdown
 	}
 	c, err := child.Start(path, argv, attr)
 	if err != nil {

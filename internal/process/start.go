@@ -22,8 +22,8 @@ import (
 	"asyncrepl/internal/terminal/tty"
 )
 
-// errShutdown is the error of a start after Shutdown.
-var errShutdown = errors.New("shutting down")
+// ErrShutdown is the error of a start after [Owner.Shutdown].
+var ErrShutdown = errors.New("shutting down")
 
 // Config configures an Owner.
 type Config struct {
@@ -104,7 +104,7 @@ type Spec struct {
 // blocked. The files stay the caller's, which closes its copies of the program's ends.
 func (o *Owner) Start(s Spec) (*Handle, error) {
 	if o.closed.Load() {
-		return nil, errShutdown
+		return nil, ErrShutdown
 	}
 	if len(s.Argv) == 0 {
 		return nil, errors.New("starting nothing: no program named")
@@ -151,7 +151,7 @@ func (o *Owner) begin(h *Handle) (*Handle, error) {
 	go h.follow()        // owned by the handle; ends when the process has been reaped
 	if o.closed.Load() { // Shutdown may have scanned before the process was there
 		h.kill()
-		return nil, errShutdown
+		return nil, ErrShutdown
 	}
 	return h, nil
 }
