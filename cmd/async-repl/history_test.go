@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 )
 
 // restart starts another server in the workspace and with the state directory of s, which has ended.
@@ -125,35 +127,79 @@ func TestKilledServerIsAccountedFor(t *testing.T) {
 	}
 }
 
-// If a server is killed together with its guard, the next one ends what they have left, and the
-// receipt says so.
-func TestProcessesOfKilledServerAndGuard(t *testing.T) {
+// If a server is killed within its first call, the next one says what both have taken along.
+func TestServersThatAreKilledInOneCallEach(t *testing.T) {
 	overStdio(t, "a server over HTTP is killed in the same way")
 	state := filepath.Join(t.TempDir(), "state")
 	first := startServer(t, "REPL_STATE_DIR="+state, "REPL_KEEPER=off") // TestFrontKillStorm kills engines
-	started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "tty", false, "wait_seconds", 0)
-	id := started.Header("Job ID")
-	_, rest, _ := strings.Cut(first.prints(id, "pid ").Section("STDOUT"), "pid ")
-	pid := must.Get(strconv.Atoi(strings.TrimSpace(rest)))(t)
-	works := first.do("server_status").Header("Works")
-	_, rest, _ = strings.Cut(works, "guard (pid ")
-	number, _, _ := strings.Cut(rest, ")")
-	guard := must.Get(strconv.Atoi(number))(t)
-	must.Do(t, syscall.Kill(guard, syscall.SIGKILL))
+	lost := []string{first.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")}
 	first.kill()
-	if err := syscall.Kill(pid, 0); err != nil {
-		t.Fatalf("the command has ended with its server: %v", err)
+	second := first.restart(state, "REPL_KEEPER=off")
+	must.Get(second.Start("execute_command_async", map[string]any{"command": "touch began; sleep 1000", "wait_seconds": 100}))(t)
+	polltest.Until(t, "the job of the second server", func() bool {
+		_, err := os.Stat(filepath.Join(second.dir, "began"))
+		return err == nil
+	})
+	second.kill()
+	third := second.restart(state)
+	r := third.do("list_jobs")
+	for _, line := range strings.Split(string(r), "\n") {
+		if id, _, isJob := strings.Cut(line, " "); isJob && strings.Contains(line, "server was killed") && !slices.Contains(lost, id) {
+			lost = append(lost, id)
+		}
 	}
-	s := first.restart(state)
-	r := s.do("check_job_status", "job_id", id)
-	if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
-		t.Error("the command still runs")
+	if len(lost) != 2 {
+		t.Errorf("the list has %q:\n%s", lost, r)
 	}
-	if got := r.Header("Lost"); !strings.Contains(got, "; 1 process that it had left, ended now") {
-		t.Errorf("lost: %q", got)
+	for _, id := range lost {
+		if !strings.Contains(string(r), "and with it job "+id) {
+			t.Errorf("job %s is not said to be lost:\n%s", id, r)
+		}
 	}
-	if want := "sleep (pid " + strconv.Itoa(pid) + ") outlived its server"; !strings.Contains(string(r), want) {
-		t.Errorf("no %q in\n%s", want, r)
+	if r = third.do("list_jobs"); r.Header("Lost") != "" {
+		t.Errorf("it is said again:\n%s", r)
+	}
+}
+
+// If a server is killed together with its guard, the next one ends what they have left. If jobs are
+// recorded, the receipt says so.
+func TestProcessesOfKilledServerAndGuard(t *testing.T) {
+	overStdio(t, "a server over HTTP is killed in the same way")
+	for _, history := range []string{"1", "0"} {
+		t.Run("REPL_HISTORY="+history, func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			first := startServer(t, "REPL_STATE_DIR="+state, "REPL_HISTORY="+history, "REPL_KEEPER=off")
+			started := first.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "tty", false, "wait_seconds", 0)
+			id := started.Header("Job ID")
+			_, rest, _ := strings.Cut(first.prints(id, "pid ").Section("STDOUT"), "pid ")
+			pid := must.Get(strconv.Atoi(strings.TrimSpace(rest)))(t)
+			works := first.do("server_status").Header("Works")
+			_, rest, _ = strings.Cut(works, "guard (pid ")
+			number, _, _ := strings.Cut(rest, ")")
+			guard := must.Get(strconv.Atoi(number))(t)
+			must.Do(t, syscall.Kill(guard, syscall.SIGKILL))
+			first.kill()
+			if err := syscall.Kill(pid, 0); err != nil {
+				t.Fatalf("the command has ended with its server: %v", err)
+			}
+			s := first.restart(state, "REPL_HISTORY="+history)
+			r := s.do("list_jobs")
+			if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
+				t.Error("the command still runs")
+			}
+			if history == "0" {
+				if left := filesIn(t, state); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+				return
+			}
+			if got := r.Header("Lost"); !strings.Contains(got, "; 1 process that it had left, ended now") {
+				t.Errorf("lost: %q", got)
+			}
+			if r, want := s.do("check_job_status", "job_id", id), "sleep (pid "+strconv.Itoa(pid)+") outlived its server"; !strings.Contains(string(r), want) {
+				t.Errorf("no %q in\n%s", want, r)
+			}
+		})
 	}
 }
 

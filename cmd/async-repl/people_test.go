@@ -149,6 +149,15 @@ func TestCommandsReadTheRecords(t *testing.T) {
 	if out, code := s.person("logs", ended[:20]); out != "out\n" || code != 0 {
 		t.Errorf("logs: %q, exit %d", out, code)
 	}
+	workspace := s.dir
+	s.dir = t.TempDir()
+	if out, code := s.person("logs", ended[:20]); out != "out\n" || code != 0 {
+		t.Errorf("logs from another directory: %q, exit %d", out, code)
+	}
+	if out, code := s.person("wait", ended); code != 5 {
+		t.Errorf("wait from another directory: %q, exit %d", out, code)
+	}
+	s.dir = workspace
 	if out, code := s.person("logs", "-f", cut); out != "begun\n" || code != 0 {
 		t.Errorf("logs of the job that was cut off: %q, exit %d", out, code)
 	}
