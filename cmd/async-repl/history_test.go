@@ -143,13 +143,13 @@ func TestServersThatAreKilledInOneCallEach(t *testing.T) {
 	second.kill()
 	third := second.restart(state)
 	r := third.do("list_jobs")
-	for _, line := range strings.Split(string(r), "\n") {
-		if id, _, isJob := strings.Cut(line, " "); isJob && strings.Contains(line, "server was killed") && !slices.Contains(lost, id) {
+	for line := range strings.Lines(string(r)) {
+		if id, _, isJob := strings.Cut(line, " failed (server was killed"); isJob && !slices.Contains(lost, id) {
 			lost = append(lost, id)
 		}
 	}
 	if len(lost) != 2 {
-		t.Errorf("the list has %q:\n%s", lost, r)
+		t.Errorf("killed were %q:\n%s", lost, r)
 	}
 	for _, id := range lost {
 		if !strings.Contains(string(r), "and with it job "+id) {
