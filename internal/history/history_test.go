@@ -52,7 +52,7 @@ func (e engine) kill(t *testing.T) {
 			r.release()
 		}
 	}
-	e.closed = true
+	e.closed.Store(true)
 	if e.sweeper != nil {
 		e.sweeper.Stop()
 	}

@@ -135,17 +135,14 @@ func (j *journal) reserve(n int) error {
 // append writes a line, after those that the disk has not taken before. A part that it takes of them
 // is written over with the same bytes.
 func (j *journal) append(line []byte) error {
-	if len(j.unwritten) > 0 && len(j.unwritten) < maxUnwritten {
-		line = append(j.unwritten, line...)
-	} else if len(j.unwritten) > 0 {
-		line = j.unwritten
+	if len(j.unwritten) < maxUnwritten {
+		j.unwritten = append(j.unwritten, line...)
 	}
-	if _, err := j.file.WriteAt(line, j.size); err != nil {
-		j.unwritten = line
-		return err
+	_, err := j.file.WriteAt(j.unwritten, j.size)
+	if err == nil {
+		j.size, j.unwritten = j.size+int64(len(j.unwritten)), nil
 	}
-	j.size, j.unwritten = j.size+int64(len(line)), nil
-	return nil
+	return err
 }
 
 // trim returns the reserved space.
@@ -205,18 +202,12 @@ type tail struct {
 // previous returns the line before the one that it returned last, without its newline, or io.EOF.
 func (t *tail) previous() ([]byte, error) {
 	for {
-		if bytes.IndexByte(t.rest, '\n') >= 0 { // it is much faster in zeros
-			i := bytes.LastIndexByte(t.rest, '\n')
-			line := t.rest[i+1:]
-			t.rest = t.rest[:i]
+		i := bytes.LastIndexByte(t.rest, '\n')
+		if line := t.rest[i+1:]; i >= 0 || t.at == 0 && len(line) > 0 {
+			t.rest = t.rest[:max(0, i)]
 			return line, nil
-		}
-		if t.at == 0 {
-			line := t.rest
-			if t.rest = nil; len(line) == 0 {
-				return nil, io.EOF
-			}
-			return line, nil
+		} else if t.at == 0 {
+			return nil, io.EOF
 		}
 		if len(t.rest) > maxLine {
 			t.rest = nil // it is the end of no line of ours

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,22 +28,17 @@ const (
 
 // sweepAgain sweeps, and again later.
 func (s *Store) sweepAgain() {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	s.sweeping.Lock() // Close waits for it
+	defer s.sweeping.Unlock()
+	if s.closed.Load() {
 		return
 	}
-	s.sweeping.Add(1) // Close waits for it
-	s.mu.Unlock()
-	defer s.sweeping.Done()
 	if err := s.sweep(); err != nil {
 		s.config.Log.Warn("sweeping records", "err", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.sweeper.Reset(sweepPause)
-	}
+	s.sweeper.Reset(sweepPause)
 }
 
 // sweep removes what is not kept of past runs.
@@ -72,10 +68,7 @@ var errBusy = errors.New("another process changes these records")
 
 // locked calls f with the lock on a workspace's directory.
 func (s *Store) locked(dir string, f func() error) error {
-	s.mu.Lock()
-	stop := s.closed
-	s.mu.Unlock()
-	if stop {
+	if s.closed.Load() {
 		return errBusy
 	}
 	file, err := os.Open(dir)
@@ -167,10 +160,7 @@ const roomPause = 10 * time.Second
 // MakeRoom removes the output of the oldest past jobs, of all workspaces, until at least need bytes
 // are free. It reports whether it has removed any.
 func (s *Store) MakeRoom(need int64) bool {
-	s.mu.Lock()
-	wait := time.Since(s.noRoom) < roomPause
-	s.mu.Unlock()
-	if wait {
+	if time.Now().UnixNano() < s.noRoom.Load() {
 		return false
 	}
 	removed, err := s.evict(need)
@@ -178,21 +168,41 @@ func (s *Store) MakeRoom(need int64) bool {
 		s.config.Log.Warn("removing the output of past jobs", "err", err)
 	}
 	if !removed {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.noRoom = time.Now()
+		s.noRoom.Store(time.Now().Add(roomPause).UnixNano())
 	}
 	return removed
+}
+
+// A usedDir is a directory and what it takes on disk. Its name is the id of a job or a run, which
+// begins with the time of its start.
+type usedDir struct {
+	path  string
+	bytes int64
 }
 
 // evict is MakeRoom that also removes what exceeds Config.MaxBytes: the output of the oldest past
 // jobs and, if that is not enough, the oldest runs.
 func (s *Store) evict(need int64) (removed bool, err error) {
-	jobs, runs, taken := s.usage()
-	limit, most := taken-need, s.config.MaxBytes
-	if most > 0 {
-		limit = min(limit, most)
+	var outputs, runs []usedDir
+	taken := int64(0)
+	for _, dir := range s.workspaces() {
+		for _, name := range runNames(dir) {
+			run := usedDir{path: filepath.Join(dir, name)}
+			if !hasEnded(run.path) {
+				continue // its engine counts what it takes
+			}
+			run.bytes = usedBy(run.path)
+			taken += run.bytes
+			for _, id := range runNames(run.path) {
+				output := usedDir{path: filepath.Join(run.path, id)}
+				output.bytes = usedBy(output.path)
+				run.bytes -= output.bytes
+				outputs = append(outputs, output)
+			}
+			runs = append(runs, run)
+		}
 	}
+	most := cmp.Or(s.config.MaxBytes, math.MaxInt64)
 	shrink := func(dirs []usedDir, limit int64, remove func(string) error) {
 		slices.SortFunc(dirs, func(a, b usedDir) int { return cmp.Compare(filepath.Base(a.path), filepath.Base(b.path)) })
 		for _, d := range dirs {
@@ -206,53 +216,20 @@ func (s *Store) evict(need int64) (removed bool, err error) {
 			taken, removed = taken-d.bytes, true
 		}
 	}
-	shrink(jobs, limit, os.RemoveAll)
-	if most > 0 {
-		shrink(runs, most, removeRun)
-	}
+	shrink(outputs, min(most, taken-need), os.RemoveAll)
+	shrink(runs, most, removeRun)
 	s.taken.Store(taken)
 	return removed, err
 }
 
-// A usedDir is a directory and what it takes on disk. Its name is the id of a job or a run, which
-// begins with the time of its start.
-type usedDir struct {
-	path  string
-	bytes int64
-}
-
-// usage returns the directories with the output of past jobs, those of past runs without that
-// output, of all workspaces, and what all of it takes on disk.
-func (s *Store) usage() (jobs, runs []usedDir, all int64) {
-	for _, dir := range s.workspaces() {
-		for _, name := range runNames(dir) {
-			run := filepath.Join(dir, name)
-			if !hasEnded(run) {
-				continue // its engine counts what it takes
-			}
-			whole := usedBy(run)
-			all += whole
-			for _, id := range runNames(run) {
-				j := usedDir{filepath.Join(run, id), usedBy(filepath.Join(run, id))}
-				jobs = append(jobs, j)
-				whole -= j.bytes
-			}
-			runs = append(runs, usedDir{run, whole})
-		}
-	}
-	return jobs, runs, all
-}
-
 // usedBy returns what a directory takes on disk with all that is in it.
 func usedBy(dir string) (n int64) {
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil {
-			var st unix.Stat_t
-			if unix.Lstat(path, &st) == nil {
-				n += st.Blocks * 512
-			}
+	filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil { // what can't be read is not ours to remove
+			n += st.Blocks * 512
 		}
-		return nil // what can't be read is not ours to remove
+		return nil
 	})
 	return n
 }

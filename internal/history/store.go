@@ -54,19 +54,19 @@ type Store struct {
 	config Config
 	dir    func() string // returns the directory of the runs of the workspace
 
-	mu       sync.Mutex
-	run      *run     // nil: there is none yet
-	scratch  *run     // nil: there is none
-	failure  error    // why the last line was not written; nil: it was
-	paused   bool     // a caller was given a failure, and no line was written since
-	unread   error    // why the journal of a past run was not read; nil: all were
-	unsaid   []string // the runs for Said
-	closed   bool
-	noRoom   time.Time // when MakeRoom found nothing to remove
-	sweeper  *time.Timer
-	sweeping sync.WaitGroup
+	mu      sync.Mutex
+	run     *run     // nil: there is none yet
+	scratch *run     // nil: there is none
+	failure error    // why the last line was not written; nil: it was
+	paused  bool     // a caller was given a failure, and no line was written since
+	unread  error    // why the journal of a past run was not read; nil: all were
+	unsaid  []string // the runs for Said
+	sweeper *time.Timer
 
-	taken atomic.Int64 // see Taken
+	sweeping sync.Mutex // held during a sweep
+	closed   atomic.Bool
+	taken    atomic.Int64 // see Taken
+	noRoom   atomic.Int64 // MakeRoom finds nothing to remove until then, as time.Time.UnixNano
 }
 
 // Open returns a store. It touches no disk: the directory of the run is made for the first job.
@@ -108,7 +108,7 @@ func (s *Store) Dir() (string, error) {
 		return s.run.dir, nil
 	}
 	if s.scratch == nil {
-		if s.closed {
+		if s.closed.Load() {
 			return "", errClosed
 		}
 		made, err := s.newRun(false)
@@ -130,7 +130,7 @@ func (s *Store) ready() error {
 		return nil
 	case s.config.Off:
 		return errors.New("records are off")
-	case s.closed:
+	case s.closed.Load():
 		return errClosed
 	}
 	if s.run, s.failure = s.newRun(true); s.failure != nil {
@@ -192,7 +192,7 @@ func (s *Store) after(event string, saved jobs.Saved) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed && s.run == nil {
+	if s.closed.Load() && s.run == nil {
 		return nil // the run has ended, and what its jobs had left running with it
 	}
 	if s.ready() == nil {
@@ -230,15 +230,14 @@ func (s *Store) note(n note) {
 
 // Close ends the run. All jobs have ended. A run without a job leaves nothing.
 func (s *Store) Close() {
+	s.closed.Store(true)
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
 	s.mu.Lock()
-	s.closed = true
+	defer s.mu.Unlock()
 	if s.sweeper != nil {
 		s.sweeper.Stop()
 	}
-	s.mu.Unlock()
-	s.sweeping.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, r := range []*run{s.run, s.scratch} {
 		if r == nil {
 			continue
