@@ -285,13 +285,11 @@ func (r *Registry) Find(id string) (*Job, error) {
 		return r.Get(id)
 	}
 	var all []*Job
-	r.mu.Lock()
-	for _, j := range slices.Backward(r.order) {
+	for _, j := range slices.Backward(r.own()) {
 		if strings.HasPrefix(j.ID(), prefix) {
 			all = append(all, j)
 		}
 	}
-	r.mu.Unlock()
 	for p := range r.shared.store.Past(prefix) {
 		all = append(all, r.addPast(p))
 	}
@@ -329,11 +327,10 @@ func (r *Registry) List(f Filter) (list []Record) {
 
 // All is List without its limit: it reads no more of earlier jobs than the iteration asks for.
 func (r *Registry) All(f Filter) iter.Seq[Record] {
-	f.Before = canonical(f.Before)
 	return func(yield func(Record) bool) {
-		own, past := r.before(f.Before)
-		for _, j := range slices.Backward(own) {
-			if record := j.Record(); f.matches(record) && !yield(record) {
+		follows := r.follows(canonical(f.Before))
+		for _, j := range slices.Backward(r.own()) {
+			if record := j.Record(); follows(record) && f.matches(record) && !yield(record) {
 				return
 			}
 		}
@@ -341,11 +338,18 @@ func (r *Registry) All(f Filter) iter.Seq[Record] {
 			return // past jobs have ended
 		}
 		for p := range r.shared.store.Past("") {
-			if past(p.Record) && f.matches(p.Record) && !yield(p.Record) {
+			if follows(p.Record) && f.matches(p.Record) && !yield(p.Record) {
 				return
 			}
 		}
 	}
+}
+
+// own returns the jobs of this registry in the order of their starts.
+func (r *Registry) own() []*Job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.order)
 }
 
 // matches reports whether a record is of the session and of a status that f selects.
@@ -353,39 +357,25 @@ func (f Filter) matches(record Record) bool {
 	return (f.Session == "" || record.Session == f.Session) && (len(f.Status) == 0 || slices.Contains(f.Status, record.Status))
 }
 
-// before returns the jobs of this registry that [Registry.List] lists after the one with that id, in
-// the order of their starts, and a function that reports the same of the jobs of earlier registries,
-// which it must be given newest first.
-func (r *Registry) before(id string) (own []*Job, past func(Record) bool) {
-	isPast := false
-	if id != "" && r.Lookup(id) == nil {
+// follows returns a function that reports whether a job is listed after the one with that id. It must
+// be given all jobs in the order of the list.
+func (r *Registry) follows(id string) func(Record) bool {
+	known := r.Lookup(id) != nil
+	if id != "" && !known {
 		for range r.shared.store.Past(id) {
-			isPast = true
+			known = true
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own, past = slices.Clone(r.order), func(Record) bool { return true }
-	if id == "" {
-		return own, past
-	}
-	if j, ok := r.jobs[id]; ok {
-		return own[:slices.Index(own, j)], past
-	}
 	u, err := ulid.ParseStrict(id)
-	if err != nil {
-		return nil, func(Record) bool { return false }
-	}
-	if isPast { // then all own jobs stand before it in the list
-		reached := false
-		return nil, func(record Record) bool {
+	reached := id == ""
+	return func(record Record) bool {
+		if known || reached {
 			was := reached
 			reached = reached || record.ID == id
 			return was
 		}
+		return err == nil && ulid.Timestamp(record.Created) < u.Time()
 	}
-	older := func(record Record) bool { return ulid.Timestamp(record.Created) < u.Time() }
-	return slices.DeleteFunc(own, func(j *Job) bool { return !older(j.record) }), older
 }
 
 // Usage returns the space that the output of the jobs takes on disk.
@@ -421,8 +411,7 @@ type Count struct {
 func (r *Registry) Count() Count {
 	c := Count{By: make(map[Status]int)}
 	c.Running, c.Max = r.shared.slots.running(), r.shared.slots.max
-	own, _ := r.before("")
-	for _, j := range own {
+	for _, j := range r.own() {
 		record := j.Record()
 		c.By[record.Status]++
 		if record.Output.Loss.Disk > 0 {

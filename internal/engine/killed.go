@@ -50,28 +50,32 @@ const (
 
 // killedText says what a server took along: its jobs and the variables of its sessions.
 func killedText(k history.Killed) string {
-	text := "an earlier server was killed"
-	for i, j := range k.Jobs {
-		switch {
-		case i == killedJobs:
-			text += fmt.Sprintf(" and %d more", len(k.Jobs)-i)
-		case i < killedJobs:
-			text += map[bool]string{true: ", and with it ", false: ", "}[i == 0] + "job " + j.ID
+	parts := []string{"an earlier server was killed"}
+	if len(k.Jobs) > 0 {
+		var ids []string
+		for _, j := range k.Jobs {
+			ids = append(ids, "job "+j.ID)
 		}
+		parts[0] += ", and with it " + first(killedJobs, ids, 0)
 	}
-	for i, v := range k.Variables {
-		if i == killedSessions {
-			text += fmt.Sprintf("; variables of %s more", view.CountOf(int64(len(k.Variables)-i), "session"))
-			break
-		}
-		shown := v.Names[:min(killedVariables, len(v.Names))]
-		text += fmt.Sprintf("; variables of session %s: %s", v.Session, strings.Join(shown, ", "))
-		if more := len(v.Names) - len(shown) + v.More; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
+	for _, v := range k.Variables[:min(killedSessions, len(k.Variables))] {
+		parts = append(parts, fmt.Sprintf("variables of session %s: %s", v.Session, first(killedVariables, v.Names, v.More)))
+	}
+	if more := len(k.Variables) - killedSessions; more > 0 {
+		parts = append(parts, "variables of "+view.CountOf(int64(more), "session")+" more")
 	}
 	if n := len(k.Ended); n > 0 {
-		text += fmt.Sprintf("; %s that it had left, ended now", view.CountOf(int64(n), "process"))
+		parts = append(parts, view.CountOf(int64(n), "process")+" that it had left, ended now")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// first lists the first n names, and counts the others and more.
+func first(n int, names []string, more int) string {
+	n = min(n, len(names))
+	text := strings.Join(names[:n], ", ")
+	if more += len(names) - n; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
