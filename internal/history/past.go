@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,15 +50,52 @@ func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
 	}
 }
 
-// entries returns the past jobs of a workspace that are not too many, the newest first.
+// coarse is how much earlier than the change the time of a changed file can be: some file systems
+// store times in units of 2 s.
+const coarse = 2 * time.Second
+
+// entries returns the past jobs of a workspace that are not too many, the newest first. It opens a
+// run only when a job of it can be next: usually the newest jobs are those of the last run.
 func (s *Store) entries(dir string) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		m := merge{runs: pastRuns(dir), store: s}
-		s.setUnread(nil)
-		defer m.close()
+		var heads []*reader // readers with a next job; the newest one is first
+		var unread error
+		defer func() {
+			for _, r := range heads {
+				r.file.Close()
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.unread = unread
+		}()
+		advance := func(r *reader) {
+			if !r.advance() {
+				unread = cmp.Or(r.err, unread)
+				r.file.Close()
+				return
+			}
+			i, _ := slices.BinarySearchFunc(heads, r, func(a, b *reader) int { return strings.Compare(b.head.id, a.head.id) })
+			heads = slices.Insert(heads, i, r)
+		}
+		runs := pastRuns(dir)
 		for n := 0; n < s.config.Keep; n++ {
-			e, ok := m.next()
-			if !ok || !yield(e) {
+			for len(runs) > 0 && (len(heads) == 0 || !runs[0].changed.Add(coarse).Before(heads[0].head.started())) {
+				r, err := openRun(runs[0].dir)
+				runs = runs[1:]
+				if err == nil {
+					advance(r)
+				} else if err != errLives && err != errUnnamed {
+					unread = err
+				}
+			}
+			if len(heads) == 0 {
+				return
+			}
+			r := heads[0]
+			e := r.head
+			heads = heads[1:]
+			advance(r)
+			if !yield(e) {
 				return
 			}
 		}
@@ -92,69 +130,6 @@ func runNames(dir string) (names []string) {
 		}
 	}
 	return names
-}
-
-// coarse is how much earlier than the change the time of a changed file can be: some file systems
-// store times in units of 2 s.
-const coarse = 2 * time.Second
-
-// A merge returns the jobs of several runs, the newest first. It opens a run only when a job of it
-// can be next: usually the newest jobs are those of the last run.
-type merge struct {
-	store *Store
-	runs  []pastRun // not opened yet
-	heads []*reader // each has a next job
-}
-
-func (m *merge) next() (entry, bool) {
-	for len(m.runs) > 0 && (len(m.heads) == 0 || !m.runs[0].changed.Add(coarse).Before(m.newest().head.started())) {
-		r, err := openRun(m.runs[0].dir)
-		m.runs = m.runs[1:]
-		switch {
-		case err == errLives, err == errUnnamed:
-		case err != nil:
-			m.store.setUnread(err)
-		case r.advance():
-			m.heads = append(m.heads, r)
-		default:
-			m.end(r)
-		}
-	}
-	if len(m.heads) == 0 {
-		return entry{}, false
-	}
-	r := m.newest()
-	e := r.head
-	if !r.advance() {
-		m.heads = slices.DeleteFunc(m.heads, func(other *reader) bool { return other == r })
-		m.end(r)
-	}
-	return e, true
-}
-
-// end ends the reading of a run.
-func (m *merge) end(r *reader) {
-	r.file.Close()
-	if r.err != nil {
-		m.store.setUnread(r.err)
-	}
-}
-
-// newest returns the reader with the newest job.
-func (m *merge) newest() *reader {
-	return slices.MaxFunc(m.heads, func(a, b *reader) int { return strings.Compare(a.head.id, b.head.id) })
-}
-
-func (m *merge) close() {
-	for _, r := range m.heads {
-		r.file.Close()
-	}
-}
-
-func (s *Store) setUnread(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unread = err
 }
 
 // A reader reads the jobs of a run, the one that began last first.
