@@ -88,6 +88,11 @@ func (s *Store) locked(dir string, f func() error) error {
 // others, and the directory of the workspace if it is empty. It ends what engines have left that were
 // killed. Of its own workspace it also removes the jobs that are too many or too old.
 func (s *Store) sweepWorkspace(dir string) (err error) {
+	names := slices.DeleteFunc(runNames(dir), func(name string) bool {
+		file, openErr := openEnded(filepath.Join(dir, name))
+		file.Close()               // nil is fine
+		return openErr == errLives // also if it ends before the others are read
+	})
 	kept := make(map[string]bool) // the ids of jobs
 	if dir == s.dir() {
 		for e := range s.entries(dir) {
@@ -96,13 +101,10 @@ func (s *Store) sweepWorkspace(dir string) (err error) {
 			}
 		}
 	}
-	for _, name := range runNames(dir) {
+	for _, name := range names {
 		path := filepath.Join(dir, name)
 		r, openErr := openRun(path)
-		switch {
-		case openErr == errLives:
-			continue
-		case openErr != nil: // it is of another version, or a part of a run
+		if openErr != nil { // it is of another version, or a part of a run
 			age := s.config.MaxAge
 			if openErr == errUnnamed {
 				age = unnamedAge

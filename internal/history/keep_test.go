@@ -97,6 +97,23 @@ func TestOldPastJobsAreForgotten(t *testing.T) {
 	}
 }
 
+// A sweep leaves the run of an engine that is killed meanwhile.
+func TestKilledDuringASweep(t *testing.T) {
+	c := newConfig(t)
+	before, killed := newEngine(c), newEngine(c)
+	before.do(t, "1", prints(""))
+	awaitNextMillisecond()
+	killed.do(t, "2", prints(""))
+	before.kill(t)
+	c.Kill = func(string) ([]process.Marked, error) { killed.kill(t); return nil, nil }
+	e := newEngine(c)
+	defer e.end()
+	must.Do(t, e.sweep())
+	if got := e.titles(jobs.Filter{}); !slices.Equal(got, []string{"2", "1"}) {
+		t.Errorf("listed %q", got)
+	}
+}
+
 func TestOldestOutputMakesRoom(t *testing.T) {
 	c := newConfig(t)
 	other := c
