@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
@@ -257,15 +256,7 @@ func TestNoHistoryLeavesNothing(t *testing.T) {
 				t.Errorf("status: %q", got)
 			}
 			end(s)
-			for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-				left := filesIn(t, state)
-				if len(left) == 0 {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("left: %q", left)
-				}
-			}
+			polltest.Until(t, "the removal of all files", func() bool { return len(filesIn(t, state)) == 0 })
 			if r := s.restart(state, "REPL_HISTORY=0").do("list_jobs"); string(r) != "No jobs yet." {
 				t.Errorf("the next server lists\n%s", r)
 			}

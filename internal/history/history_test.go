@@ -82,6 +82,17 @@ func waits(text string) runFunc {
 	}
 }
 
+// runs starts a job that prints a text and runs until it is stopped, by the end of the test if need be.
+func (e engine) runs(t *testing.T, spec jobs.Spec, text string) *jobs.Job {
+	t.Helper()
+	j := must.Get(e.Start(spec, waits(text)))(t)
+	t.Cleanup(func() {
+		j.Stop(jobs.Stop{From: jobs.Kill})
+		<-j.Done()
+	})
+	return j
+}
+
 // do runs a job to its end.
 func (e engine) do(t testing.TB, title string, run jobs.Runner) *jobs.Job {
 	t.Helper()
@@ -171,7 +182,7 @@ func TestPastJobsAreFinal(t *testing.T) {
 func TestKilledServer(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)
-	running := must.Get(first.Start(jobs.Spec{Kind: jobs.Python, Session: "default", Title: "runs"}, waits("begun")))(t)
+	running := first.runs(t, jobs.Spec{Kind: jobs.Python, Session: "default", Title: "runs"}, "begun")
 	must.Do(t, running.Log().Wait(t.Context(), 0))
 	text(running) // a reply shows it
 	second := newEngine(c)
@@ -183,8 +194,6 @@ func TestKilledServer(t *testing.T) {
 	if got := past.Record().Receipt.Text(); got != "failed (server was killed; variables lost)" || past.Record().Status != jobs.Failed {
 		t.Errorf("%s: %q", past.Record().Status, got)
 	}
-	running.Stop(jobs.Stop{From: jobs.Kill})
-	<-running.Done()
 	second.end()
 }
 
@@ -192,7 +201,7 @@ func TestKilledServer(t *testing.T) {
 func TestShutdownThatWasCutOff(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)
-	j := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))(t)
+	j := first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "runs"}, "")
 	first.Closing()
 	first.kill(t)
 	second := newEngine(c)
@@ -201,8 +210,6 @@ func TestShutdownThatWasCutOff(t *testing.T) {
 	if got := past.Record(); got.Receipt.Text() != "cancelled (stopped by shutdown)" || got.Status != jobs.Cancelled {
 		t.Errorf("got %s, %q", got.Status, got.Receipt.Text())
 	}
-	j.Stop(jobs.Stop{From: jobs.Kill})
-	<-j.Done()
 }
 
 func TestAmendmentsAreRead(t *testing.T) {
@@ -231,7 +238,8 @@ func TestJournalCutAtEachByte(t *testing.T) {
 	first.end()
 	path := filepath.Join(dir, journalName)
 	whole := must.Get(os.ReadFile(path))(t)
-	begun, ended := make(map[int]string), make(map[int]string) // by the length of the journal with the complete line
+	// The key is the length of the journal with the complete line.
+	begun, ended := make(map[int]string), make(map[int]string)
 	at := 0
 	for b := range bytes.Lines(whole) {
 		at += len(b)
@@ -405,7 +413,7 @@ func TestStateDirectoryIsRemoved(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)
 	first.do(t, "gone", prints("1"))
-	late := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "ends later"}, waits("")))(t)
+	late := first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "ends later"}, "")
 	must.Do(t, os.RemoveAll(c.State))
 	first.do(t, "kept", prints(strings.Repeat("x", 10_000)))
 	late.Stop(jobs.Stop{By: jobs.Agent})

@@ -177,7 +177,7 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 	c.Mark = func() string { return "MARK=1" }
 	first := newEngine(c)
 	left := first.do(t, "left", prints("hi"))
-	running := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))(t)
+	running := first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "runs"}, "")
 	must.Do(t, os.Mkdir(must.Get(first.Dir())(t)+"/pip-X", 0o700))
 
 	second := newEngine(c)
@@ -227,8 +227,6 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 			t.Errorf("settled again: %+v", again)
 		}
 	}
-	running.Stop(jobs.Stop{From: jobs.Kill})
-	<-running.Done()
 	second.end()
 	third.end()
 }
@@ -237,7 +235,7 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 func TestRunIsSettledWhenNoOtherProcessDoes(t *testing.T) {
 	c := newConfig(t)
 	first := newEngine(c)
-	running := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: "runs"}, waits("")))(t)
+	first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "runs"}, "")
 	first.kill(t)
 	second := newEngine(c)
 	defer second.end()
@@ -250,8 +248,6 @@ func TestRunIsSettledWhenNoOtherProcessDoes(t *testing.T) {
 	if got, complete := second.Settle(); len(got) != 1 || !complete {
 		t.Errorf("later got %+v, %t", got, complete)
 	}
-	running.Stop(jobs.Stop{From: jobs.Kill})
-	<-running.Done()
 }
 
 // Of a killed engine only variables count that it had then, by the receipts of its jobs.
