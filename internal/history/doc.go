@@ -4,14 +4,14 @@
 // A run is the life of one engine. It has a directory, <state>/runs/<workspace>/<run>:
 //
 //	run.json       what the run is; its pid is for people only
+//	lock           an empty file that the engine has locked as long as it lives
 //	journal.jsonl  a line of JSON for each start, end and amendment of a job, and for events of the run
 //	<job>/         the output of a job that has files of its own, see package output
 //
 // The rules that readers and writers rely on:
 //
-//   - The engine holds a lock on run.json as long as it lives. The file gets its name last and loses
-//     it first: a directory without it is skipped. A run.json that no process locks is of a run that
-//     has ended, however it ended. There is no heartbeat, and a pid proves nothing.
+//   - A run that no process locks has ended, however it ended. There is no heartbeat, and a pid proves
+//     nothing. run.json is made last and removed first: a directory without it is skipped.
 //   - A line is appended by one write. What a crash leaves of a line spoils nothing else: a writer that
 //     opens a journal begins with a newline, and a reader skips incomplete lines. Nothing is repaired.
 //   - A job without an end in the journal of a past run has failed, because its server was killed.

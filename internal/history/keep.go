@@ -89,9 +89,8 @@ func (s *Store) locked(dir string, f func() error) error {
 // killed. Of its own workspace it also removes the jobs that are too many or too old.
 func (s *Store) sweepWorkspace(dir string) (err error) {
 	names := slices.DeleteFunc(runNames(dir), func(name string) bool {
-		file, openErr := openEnded(filepath.Join(dir, name))
-		file.Close()               // nil is fine
-		return openErr == errLives // also if it ends before the others are read
+		_, endErr := readEnded(filepath.Join(dir, name))
+		return endErr == errLives // also if it ends before the others are read
 	})
 	kept := make(map[string]bool) // the ids of jobs
 	if dir == s.dir() {
@@ -190,7 +189,7 @@ func (s *Store) evict(need int64) (removed bool, err error) {
 	for _, dir := range s.workspaces() {
 		for _, name := range runNames(dir) {
 			run := usedDir{path: filepath.Join(dir, name)}
-			if !hasEnded(run.path) {
+			if _, err := readEnded(run.path); err != nil {
 				continue // its engine counts what it takes
 			}
 			run.bytes = usedBy(run.path)

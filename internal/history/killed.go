@@ -3,7 +3,6 @@
 package history
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"asyncrepl/internal/process"
@@ -50,7 +50,10 @@ func (s *Store) Settle() (runs []Killed, complete bool) {
 	slices.Reverse(names) // a name begins with the time
 	for _, name := range names[:min(len(names), settledMost)] {
 		dir := filepath.Join(s.dir(), name)
-		if isSettled(dir) || !hasEnded(dir) {
+		if isSettled(dir) {
+			continue
+		}
+		if _, err := readEnded(dir); err != nil {
 			continue
 		}
 		err := s.locked(s.dir(), func() error {
@@ -92,15 +95,11 @@ func (s *Store) Said() {
 // isSettled reports whether the last line of a journal says that all jobs of the run have ends. A
 // journal that can't be read needs no more.
 func isSettled(run string) bool {
-	file, err := openJournal(run)
+	file, st, err := openJournal(run)
 	if err != nil {
 		return true
 	}
 	defer file.Close()
-	st, err := file.Stat()
-	if err != nil {
-		return true
-	}
 	last := make([]byte, min(st.Size(), 256))
 	if _, err := file.ReadAt(last, st.Size()-int64(len(last))); err != nil && err != io.EOF {
 		return true
@@ -153,7 +152,7 @@ func (s *Store) settle(dir string) (k Killed, err error) {
 // at which its run ended.
 func appendTo(dir string, lines []byte) error {
 	path := filepath.Join(dir, journalName)
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|openFlags, 0)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -216,16 +215,14 @@ func variables(python []jobs.Record) (list []Variables) {
 func (s *Store) sweepScratch() {
 	for _, name := range runNames(s.scratchDir()) {
 		dir := filepath.Join(s.scratchDir(), name)
-		file, err := openEnded(dir)
+		run, err := readEnded(dir)
 		if err != nil {
 			continue
 		}
-		var about Run
-		if json.NewDecoder(file).Decode(&about) == nil {
-			_, err = s.config.Kill(about.Mark)
+		if _, err = s.config.Kill(run.Mark); err == nil {
+			err = removeRun(dir)
 		}
-		file.Close()
-		if err = errors.Join(err, removeRun(dir)); err != nil {
+		if err != nil {
 			s.config.Log.Warn("ending what a killed server has left", "err", err)
 		}
 	}

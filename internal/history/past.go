@@ -5,8 +5,6 @@ package history
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -134,7 +132,7 @@ func runNames(dir string) (names []string) {
 
 // A reader reads the jobs of a run, the one that began last first.
 type reader struct {
-	Run
+	about
 	dir     string
 	file    *os.File
 	changed time.Time
@@ -165,44 +163,18 @@ func (e entry) started() time.Time {
 	return ulid.Time(id.Time())
 }
 
-// openRun opens a run for reading. The error is errLives, errUnnamed or a sentence.
-func openRun(dir string) (*reader, error) {
+// openRun opens a run for reading. The error is that of readEnded, or a sentence.
+func openRun(dir string) (_ *reader, err error) {
 	r := &reader{dir: dir, reset: make(map[string]bool), open: make(map[string]*entry)}
-	about, err := openEnded(dir)
+	if r.about, err = readEnded(dir); err != nil {
+		return nil, err
+	}
+	file, st, err := openJournal(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer about.Close()
-	if err := json.NewDecoder(io.LimitReader(about, blockSize)).Decode(&r.Run); err != nil {
-		return nil, fmt.Errorf("%s is no record of a run (%w): remove the directory", dir, err)
-	}
-	if r.Format != format {
-		return nil, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", dir, r.Version)
-	}
-	if r.file, err = openJournal(dir); err != nil {
-		return nil, err
-	}
-	st, err := r.file.Stat()
-	if err != nil {
-		r.file.Close()
-		return nil, err
-	}
-	r.changed = st.ModTime()
-	r.tail = tail{file: r.file, at: st.Size()}
+	r.file, r.changed, r.tail = file, st.ModTime(), tail{file: file, at: st.Size()}
 	return r, nil
-}
-
-// openJournal opens the journal of a run for reading.
-func openJournal(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, journalName), os.O_RDONLY|openFlags, 0)
-	if err != nil {
-		return nil, err
-	}
-	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxJournal {
-		file.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s is no journal: remove the directory that it is in", file.Name()))
-	}
-	return file, nil
 }
 
 // advance makes the next job the head, and reports whether there is one.

@@ -22,17 +22,17 @@ import (
 // A run is a run of this engine: its records, or its scratch, which has no journal. The store guards
 // it.
 type run struct {
-	Run
+	about
 	dir     string
-	lock    *os.File // the open run.json
+	lock    *os.File // locked as long as the engine lives
 	journal journal
 	lines   map[string]int // the number of lines in the journal, by job
 	all     int            // the number of lines about jobs in the journal
 	gone    int            // how many of them are about forgotten jobs
 }
 
-// A Run is the content of run.json.
-type Run struct {
+// An about is the content of run.json.
+type about struct {
 	Format    int       `json:"format"`
 	ID        string    `json:"run"`
 	Version   string    `json:"version"`
@@ -49,6 +49,7 @@ const format = 1
 const (
 	journalName = "journal.jsonl"
 	runName     = "run.json"
+	lockName    = "lock"
 	unnamed     = ".new" // ends the name of a file that is being written
 )
 
@@ -63,7 +64,7 @@ func (s *Store) newRun(records bool) (r *run, err error) {
 	}
 	id := ulid.MustNew(ulid.Now(), rand.Reader).String()
 	r = &run{
-		Run: Run{
+		about: about{
 			Format: format, ID: id, Version: s.config.Version, Started: time.Now(),
 			Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: os.Getpid(), Mark: s.config.Mark(),
 		},
@@ -90,30 +91,30 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 }
 
-// living has the directories of the runs of this process. Nothing else in it opens their run.json.
+// living has the directories of the runs of this process.
 //
-// A POSIX lock belongs to a process: the process does not see its own, and loses it when it closes
-// any descriptor of the file. The lock of flock belongs to the open file, which a child has until its
-// exec: the run of an engine that was killed meanwhile would count as living, for 26 ms on a busy
-// machine.
+// A POSIX lock belongs to a process: the process does not see its own, and loses it when it closes any
+// descriptor of the file. That is why the lock has a file of its own, which nothing else opens. The lock
+// of flock belongs to the open file, which a child has until its exec, too: the run of an engine that
+// was killed meanwhile would count as living, for 26 ms on a busy machine.
 var living sync.Map
 
-// claim locks run.json and gives it its name. Scratch needs no lock: without any no other engine
-// removes it.
-func (r *run) claim(locked bool) error {
-	text, err := json.Marshal(r.Run)
+// claim locks the run and writes run.json. Scratch needs no lock: without any no other engine removes
+// it.
+func (r *run) claim(needed bool) (err error) {
+	text, err := json.Marshal(r.about)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(r.dir, runName)
-	if r.lock, err = create(path + unnamed); err != nil {
+	if r.lock, err = create(filepath.Join(r.dir, lockName)); err != nil {
 		return err
 	}
 	living.Store(r.dir, nil)
-	if err := setLock(r.lock, unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil && locked {
-		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
+	if err := unix.FcntlFlock(r.lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil && needed {
+		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", r.lock.Name(), err)
 	}
-	if _, err := r.lock.Write(append(text, '\n')); err != nil {
+	path := filepath.Join(r.dir, runName)
+	if err := os.WriteFile(path+unnamed, append(text, '\n'), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+unnamed, path)
@@ -126,55 +127,70 @@ func (r *run) release() {
 	living.Delete(r.dir)
 }
 
-// setLock sets or asks for a POSIX lock of a file.
-func setLock(file *os.File, command int, lock *unix.Flock_t) error {
-	return unix.FcntlFlock(file.Fd(), command, lock)
-}
-
 var (
 	errLives = errors.New("the engine of the run lives")
 	// errUnnamed means that a run is being made or removed, or a crash has left a part of it.
 	errUnnamed = errors.New("the run has no " + runName)
 )
 
-// openFlags open what may be no file: a link is refused, and a pipe is not waited for.
-const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-
-// openEnded opens run.json of a run that has ended. The error can be errLives or errUnnamed.
-func openEnded(dir string) (_ *os.File, err error) {
+// readEnded reads run.json of a run that has ended. The error is errLives, errUnnamed or a sentence.
+func readEnded(dir string) (a about, err error) {
 	if _, own := living.Load(dir); own {
-		return nil, errLives
+		return a, errLives
 	}
-	path := filepath.Join(dir, runName)
-	file, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	file, _, err := openRegular(filepath.Join(dir, runName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errUnnamed
-	} else if err != nil {
-		return nil, err
+		return a, errUnnamed
 	}
-	defer func() {
-		if err != nil {
-			file.Close()
-		}
-	}()
-	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is no record of a run: remove the directory that it is in", path))
+	defer file.Close() // nil is fine
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(file, blockSize)).Decode(&a)
 	}
+	lock, _, lockErr := openRegular(filepath.Join(dir, lockName))
+	if err = errors.Join(err, lockErr); err != nil {
+		return a, fmt.Errorf("%s is no record of a run (%w): remove the directory", dir, err)
+	}
+	defer lock.Close()
 	held := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := setLock(file, unix.F_GETLK, &held); err != nil {
-		return nil, fmt.Errorf("asking for the lock of %s: %w: set REPL_STATE_DIR to a file system with locks", path, err)
+	switch err := unix.FcntlFlock(lock.Fd(), unix.F_GETLK, &held); {
+	case err != nil:
+		return a, fmt.Errorf("asking for the lock of %s: %w: set REPL_STATE_DIR to a file system with locks", lock.Name(), err)
+	case held.Type != unix.F_UNLCK:
+		return a, errLives
+	case a.Format != format:
+		return a, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", dir, a.Version)
 	}
-	if held.Type != unix.F_UNLCK {
-		return nil, errLives
-	}
-	return file, nil
+	return a, nil
 }
 
-// hasEnded reports whether a directory is of a run that has ended.
-func hasEnded(dir string) bool {
-	file, err := openEnded(dir)
-	file.Close() // nil is fine
-	return err == nil
+var errNoFile = errors.New("it is no file of ours")
+
+// openRegular opens a file for reading. A link is refused, a pipe is not waited for, and the error is
+// errNoFile for it and for more than maxJournal bytes.
+func openRegular(path string) (*os.File, os.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := file.Stat()
+	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxJournal) {
+		err = errNoFile
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, st, nil
+}
+
+// openJournal opens the journal of a run for reading.
+func openJournal(dir string) (*os.File, os.FileInfo, error) {
+	path := filepath.Join(dir, journalName)
+	file, st, err := openRegular(path)
+	if err == errNoFile {
+		err = fmt.Errorf("%s is no journal: remove the directory that it is in", path)
+	}
+	return file, st, err
 }
 
 // append appends a line about a job.
