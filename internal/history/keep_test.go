@@ -239,7 +239,7 @@ func TestBadInput(t *testing.T) {
 		"pipe for a journal": {func(t *testing.T, c *Config, run string) {
 			must.Do(t, os.Remove(filepath.Join(run, journalName)))
 			must.Do(t, syscall.Mkfifo(filepath.Join(run, journalName), 0o600))
-		}, 0, "", "is no file: remove"},
+		}, 0, "", "is no journal: remove"},
 		"pipe for run.json": {func(t *testing.T, c *Config, run string) {
 			must.Do(t, os.Remove(filepath.Join(run, runName)))
 			must.Do(t, syscall.Mkfifo(filepath.Join(run, runName), 0o600))

@@ -54,7 +54,7 @@ const (
 )
 
 // newRun makes the directory of a run: for records, or else for scratch.
-func (s *Store) newRun(records bool) (r *run, err error) {
+func (s *Store) newRun(records bool) (_ *run, err error) {
 	in := []string{s.scratchDir()}
 	if records {
 		in = []string{s.runsDir(), s.dir()}
@@ -63,7 +63,7 @@ func (s *Store) newRun(records bool) (r *run, err error) {
 		return nil, err
 	}
 	id := ulid.MustNew(ulid.Now(), rand.Reader).String()
-	r = &run{
+	r := &run{
 		about: about{
 			Format: format, ID: id, Version: s.config.Version, Started: time.Now(),
 			Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: os.Getpid(), Mark: s.config.Mark(),
@@ -79,11 +79,26 @@ func (s *Store) newRun(records bool) (r *run, err error) {
 			os.RemoveAll(r.dir)
 		}
 	}()
-	r.journal.file, err = create(filepath.Join(r.dir, journalName))
+	if r.journal.file, err = create(filepath.Join(r.dir, journalName)); err != nil {
+		return nil, err
+	}
+	if r.lock, err = create(filepath.Join(r.dir, lockName)); err != nil {
+		return nil, err
+	}
+	living.Store(r.dir, nil)
+	err = unix.FcntlFlock(r.lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	if err != nil && records { // scratch without a lock is removed by no other engine
+		return nil, fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", r.lock.Name(), err)
+	}
+	text, err := json.Marshal(r.about)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.claim(records)
+	path := filepath.Join(r.dir, runName)
+	if err := os.WriteFile(path+unnamed, append(text, '\n'), 0o600); err != nil {
+		return nil, err
+	}
+	return r, os.Rename(path+unnamed, path)
 }
 
 // create makes a file of ours.
@@ -98,27 +113,6 @@ func create(path string) (*os.File, error) {
 // of flock belongs to the open file, which a child has until its exec, too: the run of an engine that
 // was killed meanwhile would count as living, for 26 ms on a busy machine.
 var living sync.Map
-
-// claim locks the run and writes run.json. Scratch needs no lock: without any no other engine removes
-// it.
-func (r *run) claim(needed bool) (err error) {
-	text, err := json.Marshal(r.about)
-	if err != nil {
-		return err
-	}
-	if r.lock, err = create(filepath.Join(r.dir, lockName)); err != nil {
-		return err
-	}
-	living.Store(r.dir, nil)
-	if err := unix.FcntlFlock(r.lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil && needed {
-		return fmt.Errorf("locking %s: %w: set REPL_STATE_DIR to a file system with locks", r.lock.Name(), err)
-	}
-	path := filepath.Join(r.dir, runName)
-	if err := os.WriteFile(path+unnamed, append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+unnamed, path)
-}
 
 // release closes the files of the run, and with them its lock.
 func (r *run) release() {
