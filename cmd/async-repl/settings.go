@@ -287,7 +287,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 		},
 		grace: engine.DefaultGrace, logLevel: slog.LevelWarn, keeps: keeper.Available() == nil, linger: 2 * time.Minute,
 	}
-	if getenv("CI") != "" { // nobody comes back, and the machine should be left as it was
+	if getenv("CI") != "" { // no client comes back, and the machine should be left as it was
 		s.linger = 0
 	}
 	if dir := getenv("CLAUDE_PROJECT_DIR"); filepath.IsAbs(dir) {

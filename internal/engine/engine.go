@@ -94,9 +94,9 @@ type Engine struct {
 
 	// Guarded by mu.
 	mu       sync.Mutex
-	sessions map[string]*session       // by name
-	shells   map[string]*shell.Session // by name
-	expired  map[string]*expired       // by name: the sessions that ended because they were idle
+	sessions map[string]*session       // the keys are names
+	shells   map[string]*shell.Session // the keys are names
+	expired  map[string]*expired       // sessions that ended because they were idle; the keys are names
 	expiry   *time.Timer               // runs the next check for idle sessions; nil: none is due
 	closed   bool
 }

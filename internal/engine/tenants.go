@@ -27,10 +27,10 @@ type Tenants struct {
 	// Guarded by mu.
 	mu      sync.Mutex
 	engines map[string]*Engine
-	leaving map[string]time.Time     // by name, when each last had a job or a session, see leave.go
+	leaving map[string]time.Time     // when each last had a job or a session, see leave.go; the keys are names
 	check   *time.Timer              // runs the next check of leaving; nil: no check is due
 	past    jobs.Totals              // the totals of the engines that have ended
-	ending  map[string]chan struct{} // by name: closed when the engine of a former tenant has ended
+	ending  map[string]chan struct{} // closed when the engine of a former tenant has ended; the keys are names
 	closed  bool
 }
 

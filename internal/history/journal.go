@@ -42,7 +42,7 @@ type line struct {
 // A span is output of one stream. Output that is no UTF-8 is in Bytes.
 type span struct {
 	Stream output.Stream `json:"stream"`
-	Name   string        `json:"name"` // for people
+	Name   string        `json:"name"` // people read it
 	Text   string        `json:"text,omitempty"`
 	Bytes  []byte        `json:"bytes,omitempty"`
 }

@@ -27,7 +27,7 @@ type Killed struct {
 // Variables are the variables of one session.
 type Variables struct {
 	Session string
-	Names   []string // in the order in which jobs made them
+	Names   []string // the order is that in which jobs made them
 	More    int      // the number of others, which no receipt names
 }
 
