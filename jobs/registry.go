@@ -181,8 +181,8 @@ func (r *Registry) retire(j *Job) {
 	r.retention.add(j)
 }
 
-// Get returns a job, of an earlier registry, too. Its id can be in lower case, with blanks around it.
-// The error is a *[NotFoundError].
+// Get returns a job, of an earlier registry, too. Its id can be in lower case, with blanks around
+// it. The error is a *[NotFoundError].
 func (r *Registry) Get(id string) (*Job, error) {
 	if j := r.Lookup(canonical(id)); j != nil {
 		return j, nil
@@ -357,8 +357,8 @@ func (f Filter) matches(record Record) bool {
 	return (f.Session == "" || record.Session == f.Session) && (len(f.Status) == 0 || slices.Contains(f.Status, record.Status))
 }
 
-// follows returns a function that reports whether a job is listed after the one with that id. It must
-// be given all jobs in the order of the list.
+// follows returns a function that reports whether a job is listed after the one with that id. It
+// must be given all jobs in the order of the list.
 func (r *Registry) follows(id string) func(Record) bool {
 	known := r.Lookup(id) != nil
 	if id != "" && !known {

@@ -11,9 +11,9 @@ import (
 	"asyncrepl/shell"
 )
 
-// A client can have jobs continue after its goodbye (jobs.Spec.Keep), and with a Python job its session, which
-// has the variables that the job is about. A kept job is kept until it ends. A kept session is kept as long as
-// it has variables, but no longer than keptRest without a job.
+// A client can have jobs continue after its goodbye (jobs.Spec.Keep), and with a Python job its
+// session, which has the variables that the job is about. A kept job is kept until it ends. A kept
+// session is kept as long as it has variables, but no longer than keptRest without a job.
 
 // keptRest is how long a kept session can be idle.
 const keptRest = 24 * time.Hour
@@ -59,8 +59,8 @@ func (e *Engine) unended() []jobs.Record {
 // unkeptStep is the time between two rungs for what a goodbye ends, if the engine continues.
 const unkeptStep = 2 * time.Second
 
-// EndUnkept ends what is not kept: jobs, sessions, shell sessions and processes that jobs have left behind.
-// It does not wait for their ends.
+// EndUnkept ends what is not kept: jobs, sessions, shell sessions and processes that jobs have left
+// behind. It does not wait for their ends.
 func (e *Engine) EndUnkept(cause jobs.By) {
 	kept := make(map[string]bool)
 	for _, s := range e.list() {

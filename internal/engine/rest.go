@@ -2,8 +2,9 @@
 
 package engine
 
-// Rests reports whether the end of the engine would cost its client nothing: there is no job, no variable,
-// no checkpoint, no shell session and no process except Pythons without variables. It scans /proc.
+// Rests reports whether the end of the engine would cost its client nothing: there is no job, no
+// variable, no checkpoint, no shell session and no process except Pythons without variables. It
+// scans /proc.
 func (e *Engine) Rests() bool {
 	e.mu.Lock()
 	shells := len(e.shells)

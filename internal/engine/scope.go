@@ -97,9 +97,9 @@ func (e *Engine) baseOf(c Client) *base {
 	return b
 }
 
-// packagesFor returns the manager of another client whose environment of Python is the same, or nil. Two
-// managers of one environment could install into it at once, or take different interpreters for it. The
-// first client's PATH counts. The caller holds basesMu.
+// packagesFor returns the manager of another client whose environment of Python is the same, or
+// nil. Two managers of one environment could install into it at once, or take different
+// interpreters for it. The first client's PATH counts. The caller holds basesMu.
 func (e *Engine) packagesFor(workspace string, env map[string]string) *pkgmgr.Manager {
 	for _, b := range e.bases {
 		theirs := variables(b.given)

@@ -82,7 +82,8 @@ func waits(text string) runFunc {
 	}
 }
 
-// runs starts a job that prints a text and runs until it is stopped, by the end of the test if need be.
+// runs starts a job that prints a text and runs until it is stopped, by the end of the test if need
+// be.
 func (e engine) runs(t *testing.T, spec jobs.Spec, text string) *jobs.Job {
 	t.Helper()
 	j := must.Get(e.Start(spec, waits(text)))(t)

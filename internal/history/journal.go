@@ -58,8 +58,8 @@ type note struct {
 // idLength is the length of a ULID.
 const idLength = 26
 
-// split returns the event and the id of a line without reading the rest, or false if it is no line of
-// this version.
+// split returns the event and the id of a line without reading the rest, or false if it is no line
+// of this version.
 func split(b []byte) (event, id string, ok bool) {
 	b, ok = bytes.CutPrefix(b, []byte(`{"event":"`))
 	name, rest, found := bytes.Cut(b, []byte(`","id":"`))
@@ -112,8 +112,8 @@ type journal struct {
 }
 
 const (
-	// spare is the space that is allocated for ends, beyond what is written: on a full disk the ends of
-	// the jobs that have begun are still recorded.
+	// spare is the space that is allocated for ends, beyond what is written: on a full disk the
+	// ends of the jobs that have begun are still recorded.
 	spare = 32 << 10
 	// maxUnwritten bounds the lines that are kept until the disk takes them, in bytes.
 	maxUnwritten = 4 << 20
@@ -132,8 +132,8 @@ func (j *journal) reserve(n int) error {
 	return nil
 }
 
-// append writes a line, after those that the disk has not taken before. A part that it takes of them
-// is written over with the same bytes.
+// append writes a line, after those that the disk has not taken before. A part that it takes of
+// them is written over with the same bytes.
 func (j *journal) append(line []byte) error {
 	if len(j.unwritten) < maxUnwritten {
 		j.unwritten = append(j.unwritten, line...)

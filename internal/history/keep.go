@@ -21,8 +21,8 @@ import (
 const (
 	sweepDelay = 5 * time.Second
 	sweepPause = time.Hour
-	// unnamedAge is the age at which a directory without a run.json is removed. It takes a moment to
-	// make one or to remove it, unless the process is stopped meanwhile.
+	// unnamedAge is the age at which a directory without a run.json is removed. It takes a moment
+	// to make one or to remove it, unless the process is stopped meanwhile.
 	unnamedAge = time.Hour
 )
 
@@ -85,8 +85,8 @@ func (s *Store) locked(dir string, f func() error) error {
 }
 
 // sweepWorkspace removes the runs of a workspace that ended too long ago, what a crash has left of
-// others, and the directory of the workspace if it is empty. It ends what engines have left that were
-// killed. Of its own workspace it also removes the jobs that are too many or too old.
+// others, and the directory of the workspace if it is empty. It ends what engines have left that
+// were killed. Of its own workspace it also removes the jobs that are too many or too old.
 func (s *Store) sweepWorkspace(dir string) (err error) {
 	names := slices.DeleteFunc(runNames(dir), func(name string) bool {
 		_, endErr := readEnded(filepath.Join(dir, name))

@@ -307,8 +307,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A directory for files that end with the engine is removed by it, or by the next one. That ends the
-// processes that are left, too.
+// A directory for files that end with the engine is removed by it, or by the next one. That ends
+// the processes that are left, too.
 func TestScratch(t *testing.T) {
 	c := newConfig(t)
 	c.Off = true

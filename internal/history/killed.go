@@ -31,14 +31,15 @@ type Variables struct {
 	More    int      // the number of others, which no receipt names
 }
 
-// settledMost bounds the runs that Settle checks, the newest first. Each engine settles those before
-// it, so a run that is further back has been settled.
+// settledMost bounds the runs that Settle checks, the newest first. Each engine settles those
+// before it, so a run that is further back has been settled.
 const settledMost = 32
 
-// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes that
-// they have left, and the receipts of their jobs name them. It returns these runs, the newest first.
-// Each engine returns a run until one has called [Store.Said]: an engine that is killed before its
-// client was told leaves that to the next one. If complete is false, another process works on them.
+// Settle accounts for the runs of the workspace whose engines were killed: it ends the processes
+// that they have left, and the receipts of their jobs name them. It returns these runs, the newest
+// first. Each engine returns a run until one has called [Store.Said]: an engine that is killed
+// before its client was told leaves that to the next one. If complete is false, another process
+// works on them.
 func (s *Store) Settle() (runs []Killed, complete bool) {
 	s.sweepScratch()
 	complete = true
@@ -148,8 +149,8 @@ func (s *Store) settle(dir string) (k Killed, err error) {
 	return k, errors.Join(err, appendTo(dir, amended), r.removePrograms())
 }
 
-// appendTo appends lines to the journal of a run whose engine was killed. The journal keeps the time
-// at which its run ended.
+// appendTo appends lines to the journal of a run whose engine was killed. The journal keeps the
+// time at which its run ended.
 func appendTo(dir string, lines []byte) error {
 	path := filepath.Join(dir, journalName)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
@@ -210,8 +211,8 @@ func variables(python []jobs.Record) (list []Variables) {
 	return list
 }
 
-// sweepScratch removes the scratch of engines that were killed, and ends the processes that they have
-// left.
+// sweepScratch removes the scratch of engines that were killed, and ends the processes that they
+// have left.
 func (s *Store) sweepScratch() {
 	for _, name := range runNames(s.scratchDir()) {
 		dir := filepath.Join(s.scratchDir(), name)

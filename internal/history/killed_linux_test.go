@@ -134,8 +134,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A killed engine has ended as soon as its process has: a child that it was starting does not count as
-// the engine until its exec.
+// A killed engine has ended as soon as its process has: a child that it was starting does not count
+// as the engine until its exec.
 func TestKilledWhileItStartsProcesses(t *testing.T) {
 	c := newConfig(t)
 	for round := range 60 {

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A run is a run of this engine: its records, or its scratch, which has no journal. The store guards
-// it.
+// A run is a run of this engine: its records, or its scratch, which has no journal. The store
+// guards it.
 type run struct {
 	about
 	dir     string
@@ -108,10 +108,10 @@ func create(path string) (*os.File, error) {
 
 // living has the directories of the runs of this process.
 //
-// A POSIX lock belongs to a process: the process does not see its own, and loses it when it closes any
-// descriptor of the file. That is why the lock has a file of its own, which nothing else opens. The lock
-// of flock belongs to the open file, which a child has until its exec, too: the run of an engine that
-// was killed meanwhile would count as living, for 26 ms on a busy machine.
+// A POSIX lock belongs to a process: the process does not see its own, and loses it when it closes
+// any descriptor of the file. That is why the lock has a file of its own, which nothing else opens.
+// The lock of flock belongs to the open file, which a child has until its exec, too: the run of an
+// engine that was killed meanwhile would count as living, for 26 ms on a busy machine.
 var living sync.Map
 
 // release closes the files of the run, and with them its lock.
@@ -127,7 +127,8 @@ var (
 	errUnnamed = errors.New("the run has no " + runName)
 )
 
-// readEnded reads run.json of a run that has ended. The error is errLives, errUnnamed or a sentence.
+// readEnded reads run.json of a run that has ended. The error is errLives, errUnnamed or a
+// sentence.
 func readEnded(dir string) (a about, err error) {
 	if _, own := living.Load(dir); own {
 		return a, errLives
@@ -159,8 +160,8 @@ func readEnded(dir string) (a about, err error) {
 
 var errNoFile = errors.New("it is no file of ours")
 
-// openRegular opens a file for reading. A link is refused, a pipe is not waited for, and the error is
-// errNoFile for it and for more than maxJournal bytes.
+// openRegular opens a file for reading. A link is refused, a pipe is not waited for, and the error
+// is errNoFile for it and for more than maxJournal bytes.
 func openRegular(path string) (*os.File, os.FileInfo, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

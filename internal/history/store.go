@@ -33,8 +33,8 @@ type Config struct {
 	Off bool
 	// OnScratch is called with a directory that ends with the engine, when it was made.
 	OnScratch func(dir string)
-	// Everywhere makes [Store.Past] look for a job that this workspace does not have in all others. A
-	// person who gives an id need not be in its workspace; an agent must stay in its own.
+	// Everywhere makes [Store.Past] look for a job that this workspace does not have in all others.
+	// A person who gives an id need not be in its workspace; an agent must stay in its own.
 	Everywhere bool
 
 	Mark func() string // returns NAME=value in the environments of all processes of the run
@@ -77,7 +77,8 @@ func Open(c Config) *Store {
 	return s
 }
 
-// runsDir returns the directory of all runs, and scratchDir that of files that end with their engine.
+// runsDir returns the directory of all runs, and scratchDir that of files that end with their
+// engine.
 func (s *Store) runsDir() string    { return filepath.Join(s.config.State, "runs") }
 func (s *Store) scratchDir() string { return filepath.Join(s.config.State, "scratch") }
 
@@ -99,8 +100,8 @@ func (s *Store) workspaceDir() string {
 	return filepath.Join(s.runsDir(), strings.Trim(name[:min(len(name), 40)], "-")+"-"+hex.EncodeToString(hash[:8]))
 }
 
-// Dir returns the directory for the files of this run, and makes it if it does not exist. If nothing
-// can be recorded, the directory ends with the engine.
+// Dir returns the directory for the files of this run, and makes it if it does not exist. If
+// nothing can be recorded, the directory ends with the engine.
 func (s *Store) Dir() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

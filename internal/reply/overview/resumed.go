@@ -11,9 +11,9 @@ import (
 // resumedMax bounds what is said about a taken-over engine, in bytes.
 const resumedMax = 300
 
-// Resumed names the jobs that have not ended and the sessions that have variables or a job, for a client that
-// takes over what an earlier one has left. older, unless it is empty, comes first. Resumed returns "" if
-// there is nothing.
+// Resumed names the jobs that have not ended and the sessions that have variables or a job, for a
+// client that takes over what an earlier one has left. older, unless it is empty, comes first.
+// Resumed returns "" if there is nothing.
 func Resumed(unended []jobs.Record, sessions []Session, older string) string {
 	var items []string
 	if older != "" {
