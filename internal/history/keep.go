@@ -108,9 +108,7 @@ func (s *Store) sweepWorkspace(dir string) (err error) {
 			if openErr == errUnnamed {
 				age = unnamedAge
 			}
-			if st, statErr := os.Stat(path); statErr == nil && time.Since(st.ModTime()) > age {
-				err = errors.Join(err, removeRun(path))
-			}
+			err = errors.Join(err, removeOlder(path, age))
 			continue
 		}
 		if !isSettled(path) {
@@ -126,6 +124,14 @@ func (s *Store) sweepWorkspace(dir string) (err error) {
 	}
 	os.Remove(dir) // an error: it has runs
 	return err
+}
+
+// removeOlder removes the directory of a run in which nothing was made for so long.
+func removeOlder(dir string, age time.Duration) error {
+	if st, err := os.Stat(dir); err != nil || time.Since(st.ModTime()) < age {
+		return nil
+	}
+	return removeRun(dir)
 }
 
 // forget removes all but some jobs of a past run.

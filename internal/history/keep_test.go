@@ -319,6 +319,9 @@ func TestScratch(t *testing.T) {
 	first, second := newEngine(c), newEngine(c)
 	dir, other := must.Get(first.Dir())(t), must.Get(second.Dir())(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	part := filepath.Join(filepath.Dir(dir), strings.Repeat("0", idLength)) // a crash has left it
+	must.Do(t, os.Mkdir(part, 0o700))
+	must.Do(t, os.Chtimes(part, time.Time{}, time.Now().Add(-2*unnamedAge)))
 	if !slices.Equal(made, []string{dir, other}) {
 		t.Errorf("made were %q, got %s and %s", made, dir, other)
 	}

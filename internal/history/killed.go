@@ -217,13 +217,15 @@ func (s *Store) sweepScratch() {
 	for _, name := range runNames(s.scratchDir()) {
 		dir := filepath.Join(s.scratchDir(), name)
 		run, err := readEnded(dir)
-		if err != nil {
-			continue
+		switch err {
+		case nil:
+			if _, err = s.config.Kill(run.Mark); err == nil {
+				err = removeRun(dir)
+			}
+		case errUnnamed:
+			err = removeOlder(dir, unnamedAge)
 		}
-		if _, err = s.config.Kill(run.Mark); err == nil {
-			err = removeRun(dir)
-		}
-		if err != nil {
+		if err != nil && err != errLives {
 			s.config.Log.Warn("ending what a killed server has left", "err", err)
 		}
 	}
