@@ -62,12 +62,12 @@ const unkeptStep = 2 * time.Second
 // EndUnkept ends what is not kept: jobs, sessions, shell sessions and processes that jobs have left
 // behind. It does not wait for their ends.
 func (e *Engine) EndUnkept(cause jobs.By) {
+	sessions := e.list()
 	kept := make(map[string]bool)
-	for _, s := range e.list() {
-		if kept[s.Name()] = e.keeps(s); !kept[s.Name()] {
-			e.Delete(s.Name(), cause, "") // an error: it is gone already
-		}
+	for _, s := range sessions {
+		kept[s.Name()] = e.keeps(s)
 	}
+	// The jobs are stopped before their sessions end: a queued one would fail for the lost variables.
 	for _, record := range e.unended() {
 		j := e.jobs.Lookup(record.ID)
 		if record.Keep || j == nil {
@@ -78,6 +78,11 @@ func (e *Engine) EndUnkept(cause jobs.By) {
 			st.From, st.Spare = jobs.Interrupt, true // the variables are kept
 		}
 		j.Stop(st)
+	}
+	for _, s := range sessions {
+		if !kept[s.Name()] {
+			e.Delete(s.Name(), cause, "") // an error: it is gone already
+		}
 	}
 	e.mu.Lock()
 	maps.DeleteFunc(e.shells, func(_ string, s *shell.Session) bool {

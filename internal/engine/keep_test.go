@@ -29,12 +29,16 @@ func TestEndUnkept(t *testing.T) {
 	b.Keep("lab")
 	b.Keep("missing")
 	sleeps, queued := b.python(sc, "lab", "import time; time.sleep(1000)"), b.python(sc, "lab", "y = 2")
+	ends := []*jobs.Job{other, sleeps, queued, b.python(sc, "busy", "import time; time.sleep(1000)")}
+	for range 500 { // they are queued in a session that ends
+		ends = append(ends, b.python(sc, "busy", "y = 2"))
+	}
 	jobstest.Asks(t, kept)
 	if n := count(b); n != 2 {
 		t.Errorf("%d are kept", n)
 	}
 	b.EndUnkept(jobs.ClientGone)
-	for _, j := range []*jobs.Job{other, sleeps, queued} {
+	for _, j := range ends {
 		record := jobstest.End(t, j)
 		if record.Receipt.By != jobs.ClientGone || record.Status != jobs.Cancelled {
 			t.Errorf("%s: %+v", record.Title, record.Receipt)
