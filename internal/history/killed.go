@@ -3,6 +3,7 @@
 package history
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -59,17 +60,15 @@ func (s *Store) Settle() (runs []Killed, complete bool) {
 		}
 		err := s.locked(s.dir(), func() error {
 			k, err := s.settle(dir)
-			if len(k.Jobs)+len(k.Variables)+len(k.Ended) > 0 {
-				runs = append(runs, k)
+			if len(k.Jobs)+len(k.Variables)+len(k.Ended) == 0 {
+				return errors.Join(err, appendTo(dir, closedLine(dir)))
 			}
+			runs, unsaid = append(runs, k), append(unsaid, dir)
 			return err
 		})
-		switch err {
-		case nil:
-			unsaid = append(unsaid, dir)
-		case errBusy:
+		if err == errBusy {
 			complete = false
-		default:
+		} else if err != nil {
 			s.config.Log.Warn("settling the records of a server that was killed", "err", err)
 		}
 	}
@@ -86,11 +85,15 @@ func (s *Store) Said() {
 	s.unsaid = nil
 	s.mu.Unlock()
 	for _, dir := range unsaid {
-		line := fmt.Appendf(nil, `{"event":%q,"id":%q}`+"\n", closed, filepath.Base(dir))
-		if err := s.locked(s.dir(), func() error { return appendTo(dir, line) }); err != nil && err != errBusy {
+		if err := s.locked(s.dir(), func() error { return appendTo(dir, closedLine(dir)) }); err != nil && err != errBusy {
 			s.config.Log.Warn("noting that a client was told of a server that was killed", "err", err)
 		}
 	}
+}
+
+// closedLine returns the line that is added to the journal of a run that was accounted for.
+func closedLine(dir string) []byte {
+	return fmt.Appendf(nil, `{"event":%q,"id":%q}`+"\n", closed, filepath.Base(dir))
 }
 
 // isSettled reports whether the last line of a journal says that all jobs of the run have ends. A
@@ -105,7 +108,8 @@ func isSettled(run string) bool {
 	if _, err := file.ReadAt(last, st.Size()-int64(len(last))); err != nil && err != io.EOF {
 		return true
 	}
-	return strings.Contains(string(last), "\n"+fmt.Sprintf(`{"event":%q,"id":%q`, closed, filepath.Base(run)))
+	event, _, _ := split(last[bytes.LastIndexByte(bytes.TrimRight(last, "\n"), '\n')+1:])
+	return event == closed
 }
 
 // settle accounts for one run. The caller holds the lock on the directory of the workspace.

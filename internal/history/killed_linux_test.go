@@ -231,6 +231,19 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 	third.end()
 }
 
+// A killed engine of which nothing is lost is settled without a word.
+func TestKilledWithNothingToLose(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	first.do(t, "ended", prints("x"))
+	first.kill(t)
+	second := newEngine(c)
+	defer second.end()
+	if got, complete := second.Settle(); got != nil || !complete || !isSettled(first.run.dir) {
+		t.Errorf("got %+v, %t, settled: %t", got, complete, isSettled(first.run.dir))
+	}
+}
+
 // An engine settles a run later if another process works on it at first.
 func TestRunIsSettledWhenNoOtherProcessDoes(t *testing.T) {
 	c := newConfig(t)
