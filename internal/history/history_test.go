@@ -451,3 +451,29 @@ func TestFailureIsReturnedOnce(t *testing.T) {
 		t.Errorf("with a directory: %v, %v", err, s.Status().Failure)
 	}
 }
+
+// A dirAsker asks for the directory of the run at each line of a log, as a log does that is in it.
+type dirAsker struct {
+	*Store
+	lines int
+}
+
+func (d *dirAsker) Write(line []byte) (int, error) {
+	d.lines++
+	d.Dir() // an error: the run has ended
+	return len(line), nil
+}
+
+func TestFailureAtTheEndIsLogged(t *testing.T) {
+	c := newConfig(t)
+	var log dirAsker
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	e := newEngine(c)
+	log.Store = e.Store
+	e.do(t, "a", prints(""))
+	must.Do(t, e.run.journal.file.Close())
+	e.end()
+	if log.lines != 1 {
+		t.Errorf("%d lines are logged", log.lines)
+	}
+}

@@ -234,21 +234,26 @@ func (s *Store) Close() {
 	s.closed.Store(true)
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
+	if err := s.endRuns(); err != nil { // the lock is free: a log can be in the directory of the run
+		s.config.Log.Warn("ending the records of this run", "err", err)
+	}
+}
+
+// endRuns is the part of Close that holds the lock.
+func (s *Store) endRuns() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sweeper != nil {
 		s.sweeper.Stop()
 	}
 	for _, r := range []*run{s.run, s.scratch} {
-		if r == nil {
-			continue
-		}
-		if err := r.close(); err != nil {
-			s.config.Log.Warn("ending the records of this run", "err", err)
+		if r != nil {
+			err = errors.Join(err, r.close())
 		}
 	}
 	os.Remove(s.scratchDir()) // an error: others are there, or there is none
 	s.run, s.scratch = nil, nil
+	return err
 }
 
 // A Status says where records are and what keeps them from being written or read.
@@ -289,17 +294,12 @@ func makeState(state string, dirs ...string) error {
 	if state == "" {
 		return errors.New("finding a place for records and long output: $HOME is not defined: set REPL_STATE_DIR")
 	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return err
-	}
-	if err := checkOwn(state); err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
+	for _, dir := range append([]string{state}, dirs...) {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil || errors.Is(err, syscall.ENOTDIR) {
+			err = checkOwn(dir)
 		}
-		if err := checkOwn(dir); err != nil {
+		if err != nil {
 			return err
 		}
 	}
