@@ -110,7 +110,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	if c.Welcome(w) == nil {
 		mcp := server.Config{
 			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
-			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Older: h.Older, Elsewhere: k.elsewhere(),
+			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Found: k.found, Older: h.Older, Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
 	}

@@ -29,6 +29,14 @@ func (k *Keeper) listen() {
 	}
 }
 
+// found returns once other clients find the engine, if it has had a job. Without it, a client that
+// is lost right after it was shown its first job would get another engine. The job runs meanwhile.
+func (k *Keeper) found() {
+	if !k.bound.Load() && k.Engine.Used() {
+		k.in(func(*state) { k.listen() })
+	}
+}
+
 // canKeep returns why no job can be kept: without a socket nothing finds it once its client has
 // left.
 func (k *Keeper) canKeep() (err error) {
@@ -43,6 +51,7 @@ func (k *Keeper) canKeep() (err error) {
 
 // bind begins to listen.
 func (k *Keeper) bind() {
+	defer k.bound.Store(true)
 	k.close()
 	doors, err := k.open()
 	if k.doors, k.state.door = doors, err; err != nil {

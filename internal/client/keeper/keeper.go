@@ -55,6 +55,7 @@ type Keeper struct {
 	cut       context.Context   // done when calls must be answered at once
 	cutAll    func()            // makes cut done
 	doors     *sockets.Listener // set by listen
+	bound     atomic.Bool       // whether to listen is decided
 	state     state
 
 	// last is the connection of the client at whose goodbye the engine ends. It is closed with the

@@ -35,6 +35,7 @@ type world struct {
 	conn   *sockets.Conn
 	ended  chan jobs.By
 	places []string
+	busy   atomic.Int64 // how long the machine takes for the name of the engine
 }
 
 func start(t *testing.T, linger time.Duration) *world {
@@ -49,7 +50,10 @@ func start(t *testing.T, linger time.Duration) *world {
 	t.Cleanup(func() { log.Close() })
 	k := keeper.New(keeper.Config{
 		Engine: w.eng, Version: "test", Places: w.places, Search: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
-		Identity: func() (string, error) { return sockets.Identity(w.eng.Workspace(), "", "", nil) },
+		Identity: func() (string, error) {
+			<-time.After(time.Duration(w.busy.Load()))
+			return sockets.Identity(w.eng.Workspace(), "", "", nil)
+		},
 		Trail: &keeper.Trail{
 			Stderr: log, Writer: log, Path: func() (string, error) { return filepath.Join(t.TempDir(), "warnings"), nil }, Level: func(slog.Level) {},
 		},
@@ -116,6 +120,18 @@ func TestReceiptsNameTheEndOfTheClient(t *testing.T) {
 				t.Errorf("the job ended by %q as %s", record.Receipt.By, record.Status)
 			}
 		})
+	}
+}
+
+// A client that is lost right after it was shown a job finds it again, on a busy machine, too.
+func TestJobIsFoundOnceItIsShown(t *testing.T) {
+	w := start(t, time.Hour)
+	w.busy.Store(int64(50 * time.Millisecond))
+	w.waits()
+	d := must.Get(sockets.Open(w.places[0]))(t)
+	defer d.Close()
+	if names := must.Get(d.Names())(t); len(names) != 1 {
+		t.Errorf("the names are %v", names)
 	}
 }
 

@@ -102,6 +102,9 @@ type Config struct {
 	Keep     Keep // what becomes of jobs that a call wants to be kept
 	// CanKeep returns why no job can be kept, although Keep says so. Nil: they can be.
 	CanKeep func() error
+	// Found returns once later clients can find the engine with the jobs that it has. It is called
+	// before each answer: a client that is lost right after it must find the job again. Nil: none can.
+	Found func()
 	// Elsewhere returns what other engines keep in this workspace, or nil while that is not known. The first
 	// reply after that says it. Nil: there are no other engines.
 	Elsewhere func() *Kept

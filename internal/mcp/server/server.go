@@ -164,6 +164,9 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 			reply.Insert("Lost", loss.String())
 		}
 	}
+	if c.Found != nil {
+		c.Found()
+	}
 	res, release := c.unread.Result(ctx, ticket, reply, err != nil)
 	settle = func() {
 		ticket.OnAnswer(func(queued bool) {
