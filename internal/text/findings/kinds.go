@@ -91,8 +91,10 @@ type wordPart struct {
 
 const hashBits = 14
 
-// hash returns a hash of the first three of four bytes, which are in the order of little endian.
-func hash(four uint32) uint32 { return four << 8 * 0x9e3779b1 >> (32 - hashBits) }
+// hash returns a hash of the first three of four bytes, which are in the order of little endian. Of
+// 4,000 factors this one let the fewest bytes of sources, documents, numbers and the floods of the
+// tests be taken for those of a word.
+func hash(four uint32) uint32 { return four << 8 * 0xc25c661d >> (32 - hashBits) }
 
 // table returns the table of the words. It has the first three offsets of each.
 var table = sync.OnceValue(func() *wordTable {
@@ -115,11 +117,15 @@ var table = sync.OnceValue(func() *wordTable {
 func nextWord(b []byte, from int) int {
 	t := table()
 	for p := from; p+3 <= len(b); {
-		if p+10 <= len(b) { // three offsets at a time
-			x := binary.LittleEndian.Uint64(b[p:])
-			if t.hashes[hash(uint32(x))]|t.hashes[hash(uint32(x>>24))]|t.hashes[hash(binary.LittleEndian.Uint32(b[p+6:]))] == 0 {
+		if p+24 <= len(b) { // three offsets at a time, twice
+			c, h := (*[24]byte)(b[p:]), &t.hashes
+			x0, x9 := binary.LittleEndian.Uint64(c[0:]), binary.LittleEndian.Uint64(c[9:])
+			if h[hash(uint32(x0))]|h[hash(uint32(x0>>24))]|h[hash(binary.LittleEndian.Uint32(c[6:]))] == 0 {
+				if h[hash(uint32(x9))]|h[hash(uint32(x9>>24))]|h[hash(binary.LittleEndian.Uint32(c[15:]))] == 0 {
+					p += 18
+					continue
+				}
 				p += 9
-				continue
 			}
 		}
 		three := uint32(b[p]) | uint32(b[p+1])<<8 | uint32(b[p+2])<<16
