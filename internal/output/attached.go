@@ -3,123 +3,78 @@ package output
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
+	"io/fs"
+	"os"
 )
 
 // attachedInMemory bounds the bytes of the attachments of all logs of a store in memory.
 const attachedInMemory = 64 << 20
 
-// Errors of attachments that are gone because their log, or they themselves, are no longer needed.
+// Errors of attachments that are gone because their log, or they themselves, are no longer needed, or
+// because a past run did not keep them on disk.
 var (
 	errDiscarded = errors.New("the log was discarded")
 	errDetached  = errors.New("the attachment was detached")
+	errGone      = errors.New("its file is gone")
 )
 
-// attachments are the attachments of one log. Each is a file. If the disk refuses it, it is in
-// memory: the logs that were finished first make room for it there.
-type attachments struct {
-	log *log
-
-	// guarded by store.memory.mu
-	list     map[int]attachment
-	count    int  // attachments added so far
-	held     int  // bytes in memory
-	finished bool // can be evicted from memory
-}
-
-// An attachment is in memory, in a file, or lost.
+// An attachment is in a file, or in memory if the disk refused it, or lost.
 type attachment struct {
-	size int
+	path string // its file; empty: it has none
 	data []byte // its bytes if they are in memory
-	file *file
-	err  error // why it was not kept, or is no longer
-}
-
-// memory is the memory that the attachments of all logs of a store share.
-type memory struct {
-	mu       sync.Mutex
-	used     int            // bytes
-	finished []*attachments // finished ones with bytes in memory, in the order of eviction
-}
-
-// makeRoom reports whether there is room for n bytes. It evicts finished logs, which lose their
-// attachments because of why, until there is; but none if that would not be enough. The caller
-// holds m.mu.
-func (m *memory) makeRoom(n int, why error) bool {
-	room, evicted := attachedInMemory-m.used, 0
-	for ; room < n && evicted < len(m.finished); evicted++ {
-		room += m.finished[evicted].held
-	}
-	if room < n {
-		return false
-	}
-	for _, a := range m.finished[:evicted] {
-		for i, at := range a.list {
-			if at.data != nil {
-				a.list[i] = attachment{err: why}
-			}
-		}
-		m.used, a.held = m.used-a.held, 0
-	}
-	m.finished = slices.Delete(m.finished, 0, evicted)
-	return true
+	size int64  // bytes that it takes, in memory or on disk
+	err  error  // why it was not kept, or is no longer
 }
 
 func (l *log) Attach(b []byte) int {
 	l.writing.Lock() // so that its number stays free
 	defer l.writing.Unlock()
-	if b == nil {
-		b = []byte{}
+	a := attachment{err: errDiscarded}
+	if !l.closed {
+		a = l.keep(b)
 	}
-	a := &l.attached
-	at := a.write(b)
-	m := &l.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case l.closed:
-		at = attachment{err: errDiscarded}
-	case at.err != nil && m.makeRoom(len(b), at.err):
-		if a.finished && a.held == 0 && len(b) > 0 {
-			m.finished = append(m.finished, a)
-		}
-		m.used, a.held = m.used+len(b), a.held+len(b)
-		at = attachment{size: len(b), data: b}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.attached == nil {
+		l.attached = map[int]attachment{}
 	}
-	if a.list == nil {
-		a.list = map[int]attachment{}
-	}
-	a.list[a.count] = at
-	a.count++
-	return a.count - 1
+	l.attached[l.attachments] = a
+	l.attachments++
+	return l.attachments - 1
 }
 
-// write writes b to a file. The error of the attachment says why the disk refused it. The caller
+// keep writes b to a file. If the disk refuses it, it stays in memory if there is room. The caller
 // holds l.writing.
-func (a *attachments) write(b []byte) attachment {
-	l, size := a.log, pages(int64(len(b)))
-	if l.store.config.Dir == nil || l.closed {
-		return attachment{err: ErrLimit}
-	}
-	dir, err := l.directory()
-	if err == nil {
-		err = l.store.reserve(l, size)
-	}
-	at := attachment{size: len(b)}
-	if err == nil {
-		at.file = l.store.newFile(display(dir, a.count))
-		at.file.brief = true
-		if _, err = at.file.WriteAt(b, 0); err != nil {
-			at.file.remove()
-			l.store.giveBack(l, size)
-		}
-	}
+func (l *log) keep(b []byte) attachment {
+	size := int64(len(b))
+	path, err := l.writeAttachment(b)
 	l.store.wrote(err)
-	if err != nil {
-		return attachment{err: err}
+	switch {
+	case err == nil:
+		return attachment{path: path, size: pages(size)}
+	case l.store.remember(l, size, err):
+		return attachment{data: b, size: size}
 	}
-	return at
+	return attachment{err: err}
+}
+
+// writeAttachment writes b to a file of its own. The caller holds l.writing.
+func (l *log) writeAttachment(b []byte) (path string, err error) {
+	dir, err := l.directory()
+	if err != nil {
+		return "", err
+	}
+	size := pages(int64(len(b)))
+	if err := l.store.take(l, size); err != nil {
+		return "", err
+	}
+	f := l.store.newFile(display(dir, l.attachments))
+	f.brief = true
+	if err = f.WriteAt(b, 0); err != nil {
+		f.remove()
+		l.store.take(l, -size)
+	}
+	return f.path, err
 }
 
 // display returns the path of an attachment.
@@ -128,94 +83,70 @@ func display(dir string, n int) string { return fmt.Sprintf("%s/display-%d", dir
 func (l *log) Detach(n int) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	m, a := &l.store.memory, &l.attached
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	at := a.list[n]
-	delete(a.list, n)
-	if at.file != nil {
-		at.file.remove()
-		l.store.giveBack(l, pages(int64(at.size)))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(l.attached[n])
+	delete(l.attached, n)
+}
+
+// drop makes room on disk or in memory. The caller holds l.mu, and l.writing if a is on disk.
+func (l *log) drop(a attachment) {
+	switch {
+	case a.path != "":
+		os.Remove(a.path)
+		l.store.take(l, -a.size)
+	case a.data != nil:
+		l.store.remember(l, -a.size, nil)
 	}
-	if at.data != nil {
-		m.used, a.held = m.used-at.size, a.held-at.size
-		if a.held == 0 {
-			m.leave(a)
+}
+
+// dropAll makes the attachments in files lost because of why, or those in memory. The caller holds
+// what drop needs.
+func (l *log) dropAll(onDisk bool, why error) {
+	for n, a := range l.attached {
+		if onDisk && a.path != "" || !onDisk && a.data != nil {
+			l.drop(a)
+			l.attached[n] = attachment{err: why}
 		}
 	}
 }
 
-// leave takes a off those that can be evicted. The caller holds m.mu.
-func (m *memory) leave(a *attachments) {
-	m.finished = slices.DeleteFunc(m.finished, func(other *attachments) bool { return other == a })
+// forget makes the attachments in memory lost because of why.
+func (l *log) forget(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropAll(false, why)
 }
 
 func (l *log) Attachment(n int) ([]byte, error) {
-	at, found := l.attached.find(n)
+	a, found := l.findAttachment(n)
 	switch {
 	case !found:
 		return nil, errDetached
-	case at.err != nil:
-		return nil, at.err
-	case at.data != nil:
-		return at.data, nil
+	case a.err != nil || a.path == "":
+		return a.data, a.err
 	}
-	if l.past != nil {
-		return readPast(at.file)
+	f := l.store.pastFile(a.path)
+	size, err := f.size()
+	b := make([]byte, size)
+	if err == nil {
+		_, err = f.ReadAt(b, 0)
 	}
-	b := make([]byte, at.size)
-	_, err := at.file.ReadAt(b, 0)
-	if at, found = l.attached.find(n); err != nil && found && at.err != nil { // it was dropped meanwhile
-		err = at.err
+	if now, _ := l.findAttachment(n); err != nil && now.err != nil { // it was dropped meanwhile
+		err = now.err
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = errGone
 	}
 	return b, err
 }
 
-// find returns an attachment, unless it was detached.
-func (a *attachments) find(n int) (at attachment, found bool) {
-	m := &a.log.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a.log.past != nil {
-		return attachment{file: a.log.pastFile(display(a.log.dir, n))}, true
+// findAttachment returns an attachment, unless it was detached.
+func (l *log) findAttachment(n int) (a attachment, found bool) {
+	if l.load != nil {
+		return attachment{path: display(l.dir, n)}, true
 	}
-	at, found = a.list[n]
-	return at, found
-}
-
-// finish lets the attachments be evicted.
-func (a *attachments) finish() {
-	m := &a.log.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a.finished = true
-	if a.held > 0 {
-		m.finished = append(m.finished, a)
-	}
-}
-
-// removeFiles makes the attachments in files lost because of why. The caller holds log.writing.
-func (a *attachments) removeFiles(why error) {
-	m := &a.log.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, at := range a.list {
-		if at.file != nil {
-			at.file.remove()
-			a.list[i] = attachment{err: why}
-		}
-	}
-}
-
-// discard drops all attachments from memory. None that is added later is kept, because the log is
-// closed.
-func (a *attachments) discard() {
-	m := &a.log.store.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range a.list {
-		a.list[i] = attachment{err: errDiscarded}
-	}
-	m.used, a.held = m.used-a.held, 0
-	m.leave(a)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, found = l.attached[n]
+	return a, found
 }

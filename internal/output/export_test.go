@@ -55,7 +55,7 @@ func (s TestStore) WrapOpen(wrap func(open func() (RawFile, error)) (RawFile, er
 func (s TestStore) CloseFiles() {
 	s.files.mu.Lock()
 	defer s.files.mu.Unlock()
-	for s.files.closeOldest() {
+	for s.files.closeOne() {
 	}
 }
 

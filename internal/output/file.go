@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 )
@@ -36,23 +35,21 @@ type rawFile interface {
 	Punch(off, n int64) error
 }
 
-// descriptors opens the files of logs when they are used, and closes the one that was not used for
-// longest when too many are open.
+// descriptors opens the files of logs when they are used, and closes one that is not used when too
+// many are open.
 type descriptors struct {
 	open func(path string, flags int) (rawFile, error)
-	keep bool          // files stay open after they were used
 	uses chan struct{} // its buffer holds the uses under way: there are no more than files can be open
 
 	mu    sync.Mutex
-	files []*file // the open ones
-	clock int64   // counts uses
+	files map[*file]struct{} // the open ones
 }
 
-func newDescriptors(most int, keep bool) *descriptors {
-	return &descriptors{open: openFile, keep: keep, uses: make(chan struct{}, most)}
+func newDescriptors() *descriptors {
+	return &descriptors{open: openFile, uses: make(chan struct{}, openLimit()), files: map[*file]struct{}{}}
 }
 
-// A file is a file of a log. It is open while it is used, and longer if there is room.
+// A file is a file of a log. It is open while it is used, and longer unless it is brief.
 type file struct {
 	path string
 	set  *descriptors
@@ -60,9 +57,8 @@ type file struct {
 	// guarded by set.mu
 	raw   rawFile // nil: closed
 	users int
-	last  int64 // set.clock when it was last used
-	flags int   // for the next open
-	brief bool  // it is closed as soon as no one uses it
+	flags int // for the next open
+	brief bool
 }
 
 // use calls do with the open file.
@@ -82,20 +78,18 @@ func (f *file) acquire() error {
 	defer d.mu.Unlock()
 	for f.raw == nil {
 		if len(d.files) == cap(d.uses) {
-			d.closeOldest()
+			d.closeOne()
 		}
 		raw, err := d.open(f.path, f.flags)
-		if full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); full && d.closeOldest() {
+		if full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); full && d.closeOne() {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		f.raw, f.flags = raw, f.flags&^(os.O_CREATE|os.O_EXCL)
-		d.files = append(d.files, f)
+		d.files[f] = struct{}{}
 	}
-	d.clock++
-	f.last = d.clock
 	f.users++
 	return nil
 }
@@ -103,45 +97,43 @@ func (f *file) acquire() error {
 func (f *file) release() {
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	if f.users--; f.users == 0 && (f.brief || !f.set.keep) {
-		f.set.close(f)
+	f.users--
+	if f.brief {
+		f.close()
 	}
 }
 
-// closeOldest closes the file that was not used for longest, and reports whether there was one that
-// is not used now. The caller holds d.mu.
-func (d *descriptors) closeOldest() bool {
-	var oldest *file
-	for _, f := range d.files {
-		if f.users == 0 && (oldest == nil || f.last < oldest.last) {
-			oldest = f
+// closeOne closes a file that is not used, and reports whether there was one. The caller holds d.mu.
+func (d *descriptors) closeOne() bool {
+	for f := range d.files {
+		if f.close() {
+			return true
 		}
 	}
-	if oldest != nil {
-		d.close(oldest)
-	}
-	return oldest != nil
+	return false
 }
 
-// close closes an open file that is not used. The caller holds d.mu.
-func (d *descriptors) close(f *file) {
+// close closes the file if it is open and not used, and reports whether it was. The caller holds
+// set.mu.
+func (f *file) close() bool {
+	if f.raw == nil || f.users > 0 {
+		return false
+	}
 	f.raw.Close()
 	f.raw = nil
-	d.files = slices.DeleteFunc(d.files, func(other *file) bool { return other == f })
+	delete(f.set.files, f)
+	return true
 }
 
 // remove removes the file. Those who read it meanwhile can still read it.
 func (f *file) remove() {
-	d := f.set
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
 	if f.flags&os.O_CREATE == 0 { // or it may be a file that is not ours
 		os.Remove(f.path)
 	}
 	f.brief = true
-	if f.raw != nil && f.users == 0 {
-		d.close(f)
-	}
+	f.close()
 }
 
 func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
@@ -152,12 +144,23 @@ func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (f *file) WriteAt(b []byte, off int64) (n int, err error) {
-	err = f.use(func(raw rawFile) (err error) {
-		n, err = raw.WriteAt(b, off)
+func (f *file) WriteAt(b []byte, off int64) error {
+	return f.use(func(raw rawFile) error {
+		_, err := raw.WriteAt(b, off)
 		return err
 	})
-	return n, err
+}
+
+func (f *file) truncate(size int64) error {
+	return f.use(func(raw rawFile) error { return raw.Truncate(size) })
+}
+
+// punch makes a hole of the pages in r.
+func (f *file) punch(r Range) error {
+	if hole(r) == 0 {
+		return nil
+	}
+	return f.use(func(raw rawFile) error { return raw.Punch(pages(r.From), hole(r)) })
 }
 
 func (f *file) size() (n int64, err error) {

@@ -343,7 +343,8 @@ func (d *fullDisk) setRoom(n int64) {
 	d.room = n
 }
 
-// The space that is counted is what the disk has taken, not what it has refused.
+// The space that is counted is what the disk has taken. It takes a segment in one piece or not at
+// all: a part that it has taken is given back.
 func TestUsageIsWhatTheDiskTook(t *testing.T) {
 	const size = output.SegmentSize
 	for what, write := range map[string]func(output.TestLog){
@@ -351,14 +352,14 @@ func TestUsageIsWhatTheDiskTook(t *testing.T) {
 		"attachments": func(l output.TestLog) { attach(l, 4*size) },
 	} {
 		for _, test := range []struct{ room, want int64 }{
-			{0, 0}, {100, 2 * page}, {size / 2, size/2 + page}, {size, size + page}, {size + 1, size + 2*page}, {5*size/2 + 1, 5*size/2 + 2*page},
+			{0, 0}, {100, 0}, {size / 2, 0}, {size, size + page}, {size + 1, size + page}, {5*size/2 + 1, 2*size + page},
 		} {
 			t.Run(fmt.Sprintf("%s, %d bytes", what, test.room), func(t *testing.T) {
 				m := sharing(t, 0, 0)
 				d := withRoom(m, test.room)
 				want := test.want
 				if what == "attachments" {
-					want = 0 // in one piece or not at all
+					want = 0 // they are one piece
 				}
 				l := m.New()
 				for range 2 {

@@ -76,6 +76,11 @@ func (x *index) newest() Stream {
 // size returns the size of the file.
 func (x *index) size() int64 { return headerSize + x.count*recordSize }
 
+// labels returns the place in the file of the records that were cut out.
+func (x *index) labels() Range {
+	return Range{headerSize + x.records.From*recordSize, headerSize + x.records.To*recordSize}
+}
+
 // load returns at least one and at most n records, from number i on.
 func (x *index) load(i int64, n int) ([]record, error) {
 	if first := x.count - int64(len(x.recent)); i >= first {
@@ -165,6 +170,5 @@ func (x *index) writeHeader() error {
 	for _, n := range []int64{x.cut.From, x.cut.To, x.records.From, x.records.To, int64(x.gone)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
-	_, err := x.file.WriteAt(b, 0)
-	return err
+	return x.file.WriteAt(b, 0)
 }

@@ -12,12 +12,16 @@ import (
 // each write goes to the file. The bytes that the disk refuses gather in memory, where the
 // beginning and the newest bytes have room.
 type log struct {
-	store    *store
-	id       string
-	attached attachments
-	past     *past // nil: this is a log of this run
+	store *store
+	id    string
 
-	taken int64 // bytes on disk; guarded by store.mu
+	// Of a log of a past run. load reads the state from the files; nil: this is a log of this run.
+	load   func()
+	killed bool // the state is not known before
+
+	// guarded by store.mu
+	taken      int64 // bytes on disk
+	remembered int64 // bytes of attachments in memory
 
 	// writing is held by whoever changes the files, and readers don't wait for it. It is locked before
 	// any other lock. Only an eviction locks that of another log, and does not wait for it.
@@ -25,8 +29,7 @@ type log struct {
 
 	// guarded by writing
 	dir     string // empty: no file was needed yet
-	data    space  // the space of output.log
-	labels  space  // the space of output.streams
+	counted int64  // bytes on disk of output.log and output.streams
 	refused error  // why the disk refused the last write; nil: it didn't
 	tried   int64  // the end when the disk refused it
 	cantCut bool   // the file system can't punch holes
@@ -43,6 +46,9 @@ type log struct {
 	end    int64     // bytes ever written
 	final  int64     // -1 before Finish
 	closed bool      // Discard was called, or the run has ended: writes are ignored
+
+	attached    map[int]attachment
+	attachments int // attachments added so far
 
 	// guarded by mu
 	gaps    ranges
@@ -67,9 +73,12 @@ func (l *log) Write(s Stream, b []byte) (at int64) {
 		return at
 	}
 	if l.due(len(b)) && l.flush() {
-		for n := 1; n > 0 && len(b) > 0; b = b[n:] {
+		for len(b) > 0 {
 			part := b[:min(len(b), segmentSize)]
-			n, _ = l.put(&segment{at: l.end, data: part, last: s})
+			if l.put(&segment{at: l.end, data: part, last: s}) != nil {
+				break
+			}
+			b = b[len(part):]
 		}
 	}
 	if len(b) > 0 {
@@ -82,8 +91,6 @@ func (l *log) Write(s Stream, b []byte) (at int64) {
 // l.writing.
 func (l *log) due(n int) bool {
 	switch end := l.end + int64(n); {
-	case l.store.config.Dir == nil:
-		return false
 	case l.refused != nil:
 		return end-l.tried >= int64(l.store.shape.segment/4)
 	default:
@@ -140,7 +147,7 @@ func (l *log) grow(end int64) {
 func (l *log) Flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	if l.store.config.Dir != nil && !l.closed {
+	if !l.closed {
 		l.flush()
 	}
 }
@@ -151,7 +158,7 @@ func (l *log) Finish() {
 	if l.final >= 0 {
 		return
 	}
-	if l.store.config.Dir != nil && !l.closed && (l.index.count > 0 || l.end > l.store.shape.short) {
+	if !l.closed && (l.index.count > 0 || l.end > l.store.shape.short) {
 		l.flush()
 	}
 	l.mu.Lock()
@@ -162,7 +169,6 @@ func (l *log) Finish() {
 	l.notify()
 	l.mu.Unlock()
 	l.store.finish(l)
-	l.attached.finish()
 }
 
 func (l *log) Short() ([]Span, bool) {
@@ -182,10 +188,10 @@ func (l *log) Discard() {
 		return
 	}
 	l.removeFiles(errDiscarded, nil)
+	l.forget(errDiscarded)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.attached.discard()
 	l.notify()
 }
 
@@ -255,9 +261,5 @@ func (l *log) Stat() Stat {
 	l.ready(false)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := Stat{End: l.end, Final: l.final, Gaps: slices.Clone(l.gaps), Loss: l.loss, Last: l.last}
-	for _, g := range l.gaps {
-		st.Dropped += g.To - g.From
-	}
-	return st
+	return Stat{End: l.end, Final: l.final, Dropped: l.gaps.size(), Gaps: slices.Clone(l.gaps), Loss: l.loss, Last: l.last}
 }

@@ -17,9 +17,8 @@
 // attachment. They outlive a killed server, and [OpenPast] reads them. Up to 4 KiB stay in memory
 // until [Log.Flush] or more bytes come; from then on each write reaches the file. Of one log the
 // first and the last half of [Config].Cap are kept: the middle is punched out. What the disk
-// refuses stays in memory, 1 MiB of each log and 64 MiB of all attachments, until it can be written
-// or more comes. If the disk refuses attachments, the logs that were finished first lose those in
-// memory. At most 64 files are open.
+// refuses stays in memory: 1 MiB of each log until it can be written or more comes, and 64 MiB of all
+// attachments, of which the logs that were finished first lose theirs. At most 64 files are open.
 //
 // [Log] is the only way to a log, so that another implementation can take its place: package
 // outputtest checks one.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
-	"os"
 	"sort"
 	"sync"
 )
@@ -14,30 +13,24 @@ import (
 // killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is
 // a file. No file is opened until the log is read, and none stays open.
 func OpenPast(dir string, stat Stat, short []Span) Log {
-	s := &store{files: newDescriptors(maxOpen, false)}
+	s := &store{files: newDescriptors()}
 	l := s.newLog("")
-	l.dir, l.closed = dir, true
+	l.dir, l.closed, l.killed = dir, true, stat.Final < 0
 	l.end, l.final, l.gaps, l.loss, l.last = stat.End, stat.Final, stat.Gaps, stat.Loss, stat.Last
-	l.past = &past{killed: stat.Final < 0, open: sync.OnceFunc(func() { l.readFiles(stat, short) })}
+	l.load = sync.OnceFunc(func() { l.readFiles(stat, short) })
 	return l
-}
-
-// A past is what is special about the log of a run that has ended.
-type past struct {
-	killed bool
-	open   func() // makes the state of the log that of its files
 }
 
 // ready makes the state of a past log that of its files, if that is needed.
 func (l *log) ready(toRead bool) {
-	if l.past != nil && (toRead || l.past.killed) {
-		l.past.open()
+	if l.load != nil && (toRead || l.killed) {
+		l.load()
 	}
 }
 
 // readFiles makes the state of a past log that of its files: what both of them have.
 func (l *log) readFiles(stat Stat, short []Span) {
-	data, x := l.pastFile(l.dir+"/output.log"), index{file: l.pastFile(l.dir + "/output.streams")}
+	data, x := l.store.pastFile(l.dir+"/output.log"), index{file: l.store.pastFile(l.dir + "/output.streams")}
 	var size int64
 	err := error(nil)
 	var g segment
@@ -59,7 +52,7 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	if gaps.add(Range{max(size, g.end()), end}) > 0 {
 		x.gone = allStreams
 	}
-	dropped := gaps.overlap(Range{0, end})
+	dropped := gaps.size()
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,13 +68,6 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	} else if rest != 0 {
 		l.loss = Loss{Cap: x.cut.To - x.cut.From, Disk: dropped - (x.cut.To - x.cut.From)}
 	}
-}
-
-// pastFile returns a file that is only read.
-func (l *log) pastFile(path string) *file {
-	f := l.store.newFile(path)
-	f.flags = os.O_RDONLY
-	return f
 }
 
 // readRecords reads what there is of the header and the newest records, for a log of which that
@@ -169,20 +155,4 @@ func (x *index) eachLost(end int64, f func(r Range, set Streams)) {
 		}
 		n--
 	}
-}
-
-// errGone means that an attachment of a past run was not kept on disk.
-var errGone = errors.New("its file is gone")
-
-// readPast returns the bytes of an attachment of a past run.
-func readPast(f *file) ([]byte, error) {
-	size, err := f.size()
-	b := make([]byte, size)
-	if err == nil {
-		_, err = f.ReadAt(b, 0)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = errGone
-	}
-	return b, err
 }

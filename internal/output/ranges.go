@@ -28,10 +28,10 @@ func (rs *ranges) add(r Range) (more int64) {
 // overlap returns how many bytes both ranges have.
 func (r Range) overlap(o Range) int64 { return max(0, min(r.To, o.To)-max(r.From, o.From)) }
 
-// overlap returns how many bytes of r are in the set.
-func (rs ranges) overlap(r Range) (sum int64) {
-	for _, each := range rs {
-		sum += each.overlap(r)
+// size returns how many bytes are in the set.
+func (rs ranges) size() (sum int64) {
+	for _, r := range rs {
+		sum += r.To - r.From
 	}
 	return sum
 }

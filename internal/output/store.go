@@ -41,7 +41,11 @@ const (
 	page = 4 << 10
 )
 
+// pages returns the size of the pages of the first n bytes of a file.
 func pages(n int64) int64 { return (n + page - 1) / page * page }
+
+// hole returns the size of the pages that are in r from end to end.
+func hole(r Range) int64 { return max(0, r.To/page*page-pages(r.From)) }
 
 // A shape says how much of a log is kept.
 type shape struct {
@@ -73,13 +77,18 @@ type store struct {
 	config Config
 	shape  shape
 	files  *descriptors
-	memory memory // holds attachments
 
-	mu       sync.Mutex
-	dir      string // the last that config.Dir returned
-	used     int64  // bytes on disk
-	finished []*log // finished logs with bytes on disk, in the order in which they are evicted
-	failure  error  // see Usage
+	mu      sync.Mutex
+	dir     string // the last that config.Dir returned
+	disk    place
+	memory  place // of attachments
+	failure error // see Usage
+}
+
+// A place has bytes of logs, on disk or in memory.
+type place struct {
+	used     int64
+	finished []*log // finished logs with bytes there, in the order in which they are evicted
 }
 
 // NewStore returns a store of logs. Their files are left when the process ends.
@@ -94,25 +103,26 @@ func newStore(c Config) *store {
 	default:
 		limit = defaultCap
 	}
-	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors(openLimit(), true)}
+	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors()}
 }
 
 func (s *store) NewLog(id string) Log { return s.newLog(id) }
 
 func (s *store) newLog(id string) *log {
-	l := &log{store: s, id: id, final: -1}
-	l.attached.log = l
-	return l
+	return &log{store: s, id: id, final: -1}
 }
 
 func (s *store) Usage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Usage{Dir: s.dir, Bytes: s.used, Limit: s.config.Disk, Failure: s.failure}
+	return Usage{Dir: s.dir, Bytes: s.disk.used, Limit: s.config.Disk, Failure: s.failure}
 }
 
 // directory returns the directory of a log, which may not exist yet.
 func (s *store) directory(id string) (string, error) {
+	if s.config.Dir == nil {
+		return "", errCap
+	}
 	dir, err := s.config.Dir()
 	if err != nil {
 		return "", err
@@ -128,23 +138,28 @@ func (s *store) newFile(path string) *file {
 	return &file{path: path, set: s.files, flags: os.O_RDWR | os.O_CREATE | os.O_EXCL}
 }
 
-// reserve counts that many more bytes on disk for l. If that exceeds the limit, first the others
-// and then finished logs make room; without any that can, the error is [ErrLimit].
-func (s *store) reserve(l *log, bytes int64) error {
-	for bytes > 0 {
+// pastFile returns a file that is only read, and closed after each use: no writer removes it.
+func (s *store) pastFile(path string) *file {
+	return &file{path: path, set: s.files, brief: true}
+}
+
+// take counts that many more bytes on disk for l, or fewer. If that exceeds the limit, first the
+// others and then finished logs make room; without any that can, the error is [ErrLimit]. The caller
+// holds l.writing.
+func (s *store) take(l *log, bytes int64) error {
+	for bytes != 0 {
 		others := s.others()
 		s.mu.Lock()
-		over := s.used + others + bytes - s.config.Disk
-		if s.config.Disk <= 0 || over <= 0 {
-			if l.taken == 0 && l.final >= 0 {
-				s.finished = append(s.finished, l)
+		over := s.disk.used + others + bytes - s.config.Disk
+		if bytes < 0 || s.config.Disk <= 0 || over <= 0 {
+			s.disk.add(l, &l.taken, bytes)
+			if bytes < 0 {
+				s.roomMade()
 			}
-			s.used += bytes
-			l.taken += bytes
 			s.mu.Unlock()
 			return nil
 		}
-		finished := slices.Clone(s.finished)
+		finished := slices.Clone(s.disk.finished)
 		s.mu.Unlock()
 		madeRoom := s.config.MakeRoom != nil && s.config.MakeRoom(over) && s.others() < others
 		if !madeRoom && !slices.ContainsFunc(finished, (*log).evict) {
@@ -154,6 +169,38 @@ func (s *store) reserve(l *log, bytes int64) error {
 	return nil
 }
 
+// remember counts that many more bytes in memory for the attachments of l, or fewer, and reports
+// whether they have room. Finished logs make room, which lose theirs because of why.
+func (s *store) remember(l *log, bytes int64, why error) bool {
+	for {
+		s.mu.Lock()
+		if bytes <= 0 || s.memory.used+bytes <= attachedInMemory {
+			s.memory.add(l, &l.remembered, bytes)
+			s.mu.Unlock()
+			return true
+		}
+		if len(s.memory.finished) == 0 {
+			s.mu.Unlock()
+			return false
+		}
+		first := s.memory.finished[0]
+		s.mu.Unlock()
+		first.forget(why)
+	}
+}
+
+// add counts bytes for l, which has taken some there. The caller holds store.mu.
+func (p *place) add(l *log, taken *int64, bytes int64) {
+	before := *taken
+	p.used, *taken = p.used+bytes, before+bytes
+	switch {
+	case *taken == 0:
+		p.finished = slices.DeleteFunc(p.finished, func(other *log) bool { return other == l })
+	case l.final >= 0 && before == 0:
+		p.finished = append(p.finished, l)
+	}
+}
+
 func (s *store) others() int64 {
 	if s.config.Others == nil {
 		return 0
@@ -161,27 +208,16 @@ func (s *store) others() int64 {
 	return s.config.Others()
 }
 
-// giveBack counts that many bytes less on disk for l.
-func (s *store) giveBack(l *log, bytes int64) {
-	if bytes == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used -= bytes
-	if l.taken -= bytes; l.taken == 0 {
-		s.finished = slices.DeleteFunc(s.finished, func(other *log) bool { return other == l })
-	}
-	s.roomMade()
-}
-
-// finish lets the files of l be evicted.
+// finish lets l be evicted. The caller holds l.writing.
 func (s *store) finish(l *log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.taken > 0 {
-		s.finished = append(s.finished, l)
+		s.disk.finished = append(s.disk.finished, l)
 		s.roomMade()
+	}
+	if l.remembered > 0 {
+		s.memory.finished = append(s.memory.finished, l)
 	}
 }
 
@@ -194,6 +230,9 @@ func (s *store) roomMade() {
 
 // wrote records the result of a write.
 func (s *store) wrote(err error) {
+	if err == errCap {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failure = err

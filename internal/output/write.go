@@ -14,8 +14,7 @@ var errCap = errors.New("the limit of one log is reached")
 // holds l.writing.
 func (l *log) flush() bool {
 	for len(l.held) > 0 {
-		g := l.held[0]
-		if _, err := l.put(&g); err != nil {
+		if l.put(&l.held[0]) != nil {
 			return false
 		}
 		l.mu.Lock()
@@ -27,20 +26,18 @@ func (l *log) flush() bool {
 	return true
 }
 
-// put writes what the file does not have of g to it, and returns how much of that it took. The
-// caller holds l.writing.
-func (l *log) put(g *segment) (n int, err error) {
-	if err = l.makeFiles(); err == nil {
-		n, err = l.write(g)
+// put writes what the file does not have of g to it, all or nothing. The caller holds l.writing.
+func (l *log) put(g *segment) error {
+	err := l.makeFiles()
+	if err == nil {
+		err = l.write(g)
 	}
 	if l.refused = err; err != nil {
 		l.tried = l.end
 	}
-	if err != errCap {
-		l.store.wrote(err)
-	}
+	l.store.wrote(err)
 	l.cutMiddle()
-	return n, err
+	return err
 }
 
 // makeFiles names the files. They are made when they are written. The caller holds l.writing.
@@ -60,7 +57,7 @@ func (l *log) makeFiles() error {
 
 // directory returns the directory of the log's files. The caller holds l.writing.
 func (l *log) directory() (dir string, err error) {
-	if l.dir == "" && l.store.config.Dir != nil {
+	if l.dir == "" {
 		l.dir, err = l.store.directory(l.id)
 	}
 	return l.dir, err
@@ -68,9 +65,9 @@ func (l *log) directory() (dir string, err error) {
 
 // write is put once the files have names. The records are written before the bytes that they label,
 // so that no byte is without a label, whenever the process ends.
-func (l *log) write(g *segment) (n int, err error) {
+func (l *log) write(g *segment) error {
 	if l.cantCut && l.stored >= l.store.shape.head+l.store.shape.tail {
-		return 0, errCap
+		return errCap
 	}
 	at := max(g.at, l.stored)
 	off := int(at - g.at)
@@ -83,58 +80,45 @@ func (l *log) write(g *segment) (n int, err error) {
 	if at > l.stored {
 		add(l.stored, lost, l.gone)
 	}
-	pos := at
+	end := at
 	g.eachRun(off, len(b), func(s Stream, n int) {
-		add(pos, s, 0)
-		pos += int64(n)
+		add(end, s, 0)
+		end += int64(n)
 	})
-	data, labels := l.data, l.labels
-	more := data.extend(at, len(b)) + labels.extend(l.index.size(), len(records))
-	if err := l.store.reserve(l, more); err != nil {
-		return 0, err
-	}
-	if len(records) > 0 {
-		_, err = x.file.WriteAt(records, l.index.size())
-	}
-	if err == nil {
-		n, err = l.file.WriteAt(b, at)
-	}
-	if err != nil {
-		x = l.accepted(records, at, n)
-		data, labels = l.data, l.labels
-		l.store.giveBack(l, more-data.extend(at, n)-labels.extend(l.index.size(), int(x.size()-l.index.size())))
-	}
-	l.data, l.labels = data, labels
 	if cap(records) <= page { // a log has few labels or much output
 		l.scratch = records
 	}
+	if err := l.count(end, x.count); err != nil {
+		return err
+	}
+	if err := l.writeFiles(records, b, at); err != nil {
+		l.count(l.stored, l.index.count)
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.index = x
-	if n > 0 {
-		if l.stored = at + int64(n); l.stored > l.end {
-			l.grow(l.stored)
-		}
+	l.index, l.stored = x, end
+	if end > l.end {
+		l.grow(end)
 	}
-	return n, err
+	return nil
 }
 
-// accepted returns the index after a write of records and bytes of which the disk has accepted the
-// n bytes at cursor at only. The records of other bytes must not stay in the file: they would seem
-// to label later ones.
-func (l *log) accepted(records []byte, at int64, n int) index {
-	x := l.index
-	for b := range slices.Chunk(records, recordSize) {
-		if r := record(binary.LittleEndian.Uint64(b)); n > 0 && r.cursor() < at+int64(n) {
-			x.add(r.cursor(), r.stream(), r.gone())
-		}
+// writeFiles writes records and then the bytes at cursor at. After an error it takes back what the
+// disk has of them: the records would seem to label later bytes.
+func (l *log) writeFiles(records, b []byte, at int64) (err error) {
+	size := l.index.size()
+	if len(records) > 0 {
+		err = l.index.file.WriteAt(records, size)
 	}
-	size := x.size()
-	if x.count == 0 {
-		size = 0
+	if err == nil {
+		err = l.file.WriteAt(b, at)
 	}
-	_ = x.file.use(func(raw rawFile) error { return raw.Truncate(size) })
-	return x
+	if err != nil {
+		l.file.truncate(l.stored)
+		l.index.file.truncate(size)
+	}
+	return err
 }
 
 // cutMiddle cuts out of the files what is neither of the beginning nor of the end, once that is
@@ -164,22 +148,30 @@ func (l *log) cutMiddle() {
 	if err != nil {
 		return // the next cut punches this hole, too
 	}
-	l.punch(l.file, &l.data, x.cut)
-	l.punch(x.file, &l.labels, Range{headerSize + x.records.From*recordSize, headerSize + x.records.To*recordSize})
+	l.cantCut = l.file.punch(x.cut) != nil || x.file.punch(x.labels()) != nil
+	l.count(l.stored, x.count)
 }
 
-// punch makes a hole of the pages in r and counts them no longer. The caller holds l.writing.
-func (l *log) punch(f *file, s *space, r Range) {
-	from, to := max(s.punched, pages(r.From)), r.To/page*page
-	if from >= to {
-		return
+// count makes the store count what the files take on disk when they have bytes up to end and that
+// many records: all pages but those in gaps. The caller holds l.writing.
+func (l *log) count(end, records int64) error {
+	taken := pages(end)
+	if end > 0 {
+		taken += pages(headerSize + records*recordSize)
 	}
-	if f.use(func(raw rawFile) error { return raw.Punch(from, to-from) }) != nil {
-		l.cantCut = true
-		return
+	l.mu.Lock()
+	if !l.cantCut {
+		for _, g := range l.gaps {
+			taken -= hole(Range{g.From, min(g.To, end)})
+		}
+		taken -= hole(l.index.labels())
 	}
-	s.punched = to
-	l.store.giveBack(l, to-from-s.holes.overlap(Range{from, to}))
+	l.mu.Unlock()
+	err := l.store.take(l, taken-l.counted)
+	if err == nil {
+		l.counted = taken
+	}
+	return err
 }
 
 // evict removes the files of a finished log, unless they are being written, and reports whether it
@@ -213,35 +205,15 @@ func (l *log) removeFiles(why error, held []segment) {
 		l.loss.Limit += more
 	}
 	l.gone |= set
-	l.file, l.index, l.stored, l.held = nil, index{}, 0, held
+	l.file, l.index, l.stored, l.held, l.counted = nil, index{}, 0, held, 0
+	l.dropAll(true, why)
 	l.mu.Unlock()
-	l.data, l.labels = space{}, space{}
 	if data != nil {
 		data.remove()
 		labels.remove()
 	}
-	l.attached.removeFiles(why)
 	if l.dir != "" {
 		os.Remove(l.dir) // it stays if it has files that are not ours
 	}
-	l.store.giveBack(l, l.taken)
-}
-
-// A space is what a file takes on disk: the pages up to end without those in holes.
-type space struct {
-	end     int64  // a multiple of page
-	punched int64  // no page before this one is punched later
-	holes   ranges // pages that were never written
-}
-
-// extend counts the pages of n bytes at off, which is beyond all others, and returns how many bytes
-// are added.
-func (s *space) extend(off int64, n int) (more int64) {
-	from, to := max(s.end, off/page*page), pages(off+int64(n))
-	if n == 0 || to <= from {
-		return 0
-	}
-	s.holes.add(Range{s.end, from})
-	s.end = to
-	return to - from
+	l.store.take(l, -l.taken)
 }
