@@ -62,8 +62,8 @@ func (s TestStore) CloseFiles() {
 // FillMemory leaves no room for attachments in memory.
 func (s TestStore) FillMemory() { s.memory.used = attachedInMemory }
 
-// Descriptors returns how many files are open.
-func (s TestStore) Descriptors() int { return len(s.files.files) }
+// Descriptors returns how many files are open and not used.
+func (s TestStore) Descriptors() int { return len(s.files.idle) }
 
 // SetShape makes all sizes of the store's logs small.
 func (s TestStore) SetShape(short int64, segment int, limit int64) {

@@ -35,28 +35,26 @@ type rawFile interface {
 	Punch(off, n int64) error
 }
 
-// descriptors opens the files of logs when they are used, and closes one that is not used when too
-// many are open.
+// descriptors opens the files of logs when they are used, and closes others when too many are open.
 type descriptors struct {
 	open func(path string, flags int) (rawFile, error)
 	uses chan struct{} // its buffer holds the uses under way: there are no more than files can be open
 
-	mu    sync.Mutex
-	files map[*file]struct{} // the open ones
+	mu   sync.Mutex
+	idle map[*file]rawFile // those that are open and not used
 }
 
 func newDescriptors() *descriptors {
-	return &descriptors{open: openFile, uses: make(chan struct{}, openLimit()), files: map[*file]struct{}{}}
+	return &descriptors{open: openFile, uses: make(chan struct{}, openLimit()), idle: map[*file]rawFile{}}
 }
 
-// A file is a file of a log. It is open while it is used, and longer unless it is brief.
+// A file is a file of a log. It is open while it is used, once for each use under way, and longer
+// unless it is brief.
 type file struct {
 	path string
 	set  *descriptors
 
 	// guarded by set.mu
-	raw   rawFile // nil: closed
-	users int
 	flags int // for the next open
 	brief bool
 }
@@ -65,75 +63,69 @@ type file struct {
 func (f *file) use(do func(rawFile) error) error {
 	f.set.uses <- struct{}{}
 	defer func() { <-f.set.uses }()
-	if err := f.acquire(); err != nil {
+	raw, err := f.acquire()
+	if err != nil {
 		return err
 	}
-	defer f.release()
-	return do(f.raw)
+	defer f.release(raw)
+	return do(raw)
 }
 
-func (f *file) acquire() error {
+func (f *file) acquire() (raw rawFile, err error) {
 	d := f.set
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for f.raw == nil {
-		if len(d.files) == cap(d.uses) {
-			d.closeOne()
-		}
-		raw, err := d.open(f.path, f.flags)
-		if full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); full && d.closeOne() {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		f.raw, f.flags = raw, f.flags&^(os.O_CREATE|os.O_EXCL)
-		d.files[f] = struct{}{}
+	if raw = d.idle[f]; raw != nil {
+		delete(d.idle, f)
+		return raw, nil
 	}
-	f.users++
-	return nil
+	if len(d.idle)+len(d.uses) > cap(d.uses) {
+		d.closeOne()
+	}
+	raw, err = d.open(f.path, f.flags)
+	if full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE); full && d.closeOne() {
+		raw, err = d.open(f.path, f.flags)
+	}
+	if err == nil {
+		f.flags &^= os.O_CREATE | os.O_EXCL
+	}
+	return raw, err
 }
 
-func (f *file) release() {
-	f.set.mu.Lock()
-	defer f.set.mu.Unlock()
-	f.users--
-	if f.brief {
-		f.close()
+func (f *file) release(raw rawFile) {
+	d := f.set
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f.brief || d.idle[f] != nil {
+		raw.Close()
+		return
 	}
+	d.idle[f] = raw
 }
 
 // closeOne closes a file that is not used, and reports whether there was one. The caller holds d.mu.
 func (d *descriptors) closeOne() bool {
-	for f := range d.files {
-		if f.close() {
-			return true
-		}
+	for f, raw := range d.idle {
+		raw.Close()
+		delete(d.idle, f)
+		return true
 	}
 	return false
 }
 
-// close closes the file if it is open and not used, and reports whether it was. The caller holds
-// set.mu.
-func (f *file) close() bool {
-	if f.raw == nil || f.users > 0 {
-		return false
-	}
-	f.raw.Close()
-	f.raw = nil
-	delete(f.set.files, f)
-	return true
-}
-
 // remove removes the file. Those who read it meanwhile can still read it.
 func (f *file) remove() {
-	f.set.mu.Lock()
-	defer f.set.mu.Unlock()
+	d := f.set
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if f.flags&os.O_CREATE == 0 { // or it may be a file that is not ours
 		os.Remove(f.path)
 	}
 	f.brief = true
-	f.close()
+	if raw := d.idle[f]; raw != nil {
+		raw.Close()
+		delete(d.idle, f)
+	}
 }
 
 func (f *file) ReadAt(b []byte, off int64) (n int, err error) {

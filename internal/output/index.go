@@ -30,8 +30,8 @@ type header struct {
 	gone    Streams // the streams of these bytes
 }
 
-// A record has, in 48, 8, 5 and 3 bits, the cursor of the first byte of a run, a set of streams,
-// see [index], the streams of the run if it is lost, and its stream.
+// A record has, in 48, 8 and 8 bits, the cursor of the first byte of a run, a set of streams, see
+// [index], and its stream.
 type record uint64
 
 const (
@@ -41,23 +41,22 @@ const (
 
 	// lost is the stream of bytes that no file has because the disk refused them, or because they were
 	// dropped for the limit of all logs.
-	lost Stream = 1<<streamBits - 1
+	lost Stream = 7
 )
 
 func (r record) cursor() int64    { return int64(r >> 16) }
 func (r record) streams() Streams { return Streams(r >> 8) }
-func (r record) gone() Streams    { return Streams(r>>streamBits) & allStreams }
-func (r record) stream() Stream   { return Stream(r) & lost }
+func (r record) stream() Stream   { return Stream(r) & lost } // whatever a corrupt file has
 
-// add appends a record in memory. gone are the streams of the run if s is lost.
-func (x *index) add(at int64, s Stream, gone Streams) record {
+// add appends a record in memory.
+func (x *index) add(at int64, s Stream) record {
 	x.count++
 	set, level := Streams(0).With(s), bits.TrailingZeros64(uint64(x.count))
 	for _, sum := range x.sums[:level] {
 		set |= sum
 	}
 	x.sums[level] = set
-	r := record(at)<<16 | record(set)<<8 | record(gone&allStreams)<<streamBits | record(s)
+	r := record(at)<<16 | record(set)<<8 | record(s)
 	if len(x.recent) == 2*maxRecent {
 		x.recent = append(make([]record, 0, 2*maxRecent), x.recent[maxRecent:]...) // readers have the old one
 	}
@@ -142,7 +141,13 @@ func (x *index) eachRun(at int64, n int, f func(Stream, int)) error {
 }
 
 // streams returns the streams of the bytes from..to, which are not cut.
-func (x *index) streams(from, to int64) (set Streams, err error) {
+func (x *index) streams(from, to int64) (Streams, error) {
+	set, err := x.sum(from, to)
+	return set &^ (1 << lost), err
+}
+
+// sum is streams, with lost.
+func (x *index) sum(from, to int64) (set Streams, err error) {
 	first, err := x.find(from)
 	if err != nil {
 		return 0, err
@@ -161,7 +166,7 @@ func (x *index) streams(from, to int64) (set Streams, err error) {
 			n--
 		}
 	}
-	return set &^ (1 << lost), err
+	return set, err
 }
 
 // writeHeader writes the header to the file.

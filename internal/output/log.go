@@ -195,18 +195,13 @@ func (l *log) Discard() {
 	l.notify()
 }
 
-// note remembers when a write came, unless it remembers a write of the same second, and forgets
-// what is older than needed. The caller holds l.mu.
+// note remembers when a write came, unless it remembers a write of the same second. The newest
+// twelve are those of Recent and of the second before it. The caller holds l.mu.
 func (l *log) note(t timed) {
 	n := len(l.times)
-	if l.final >= 0 || n > 0 && t.at.Sub(l.times[n-1].at) < time.Second {
-		return
+	if l.final < 0 && (n == 0 || t.at.Sub(l.times[n-1].at) >= time.Second) {
+		l.times = append(l.times[max(0, n-11):], t)
 	}
-	old := 0
-	for old+1 < n && t.at.Sub(l.times[old+1].at) > Recent {
-		old++
-	}
-	l.times = append(slices.Delete(l.times, 0, old), t)
 }
 
 func (l *log) Before(t time.Time) int64 {

@@ -44,14 +44,12 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	}
 	end := max(stat.End, size, g.end())
 	var gaps ranges
-	x.eachLost(size, func(r Range, set Streams) {
-		gaps.add(r)
-		x.gone |= set
-	})
-	gaps.add(Range{x.cut.From, min(x.cut.To, end)})
-	if gaps.add(Range{max(size, g.end()), end}) > 0 {
-		x.gone = allStreams
+	x.eachLost(size, func(r Range) { gaps.add(r) })
+	gaps.add(Range{max(size, g.end()), end})
+	if len(gaps) > 0 {
+		x.gone = allStreams // no file says which they had
 	}
+	gaps.add(Range{x.cut.From, min(x.cut.To, end)})
 	dropped := gaps.size()
 
 	l.mu.Lock()
@@ -128,31 +126,22 @@ func (x *index) readHeader(records int64) error {
 	return nil
 }
 
-// eachLost calls f, last first, for each range of bytes that the file does not have although it has
-// later ones, with the streams of these bytes. The bytes of the file end at end.
-func (x *index) eachLost(end int64, f func(r Range, set Streams)) {
-	for n := x.count; n > 0; {
-		if x.records.From < n && n <= x.records.To {
-			n = x.records.From
+// eachLost calls f for each range of bytes that the file does not have although it has later ones.
+// The bytes of the file end at end.
+func (x *index) eachLost(end int64, f func(Range)) {
+	for _, part := range []Range{{0, min(x.cut.From, end)}, {x.cut.To, end}} {
+		if part.From >= part.To {
 			continue
 		}
-		rs, err := x.load(n-1, 1)
-		switch {
-		case err != nil:
-			return
-		case !rs[0].streams().Has(lost):
-			n -= n & -n
+		if set, err := x.sum(part.From, part.To); err != nil || !set.Has(lost) {
 			continue
-		case rs[0].stream() != lost:
-		case n == x.count:
-			f(Range{rs[0].cursor(), end}, rs[0].gone())
-		case n == x.records.From && n < x.records.To:
-			f(Range{rs[0].cursor(), x.cut.From}, rs[0].gone())
-		default:
-			if next, err := x.load(n, 1); err == nil {
-				f(Range{rs[0].cursor(), next[0].cursor()}, rs[0].gone())
+		}
+		at := part.From
+		x.eachRun(at, int(part.To-at), func(s Stream, n int) {
+			if s == lost {
+				f(Range{at, at + int64(n)})
 			}
-		}
-		n--
+			at += int64(n)
+		})
 	}
 }

@@ -72,17 +72,17 @@ func (l *log) write(g *segment) error {
 	at := max(g.at, l.stored)
 	off := int(at - g.at)
 	b, x, records := g.data[off:], l.index, l.scratch[:0]
-	add := func(cursor int64, s Stream, gone Streams) {
+	add := func(cursor int64, s Stream) {
 		if x.newest() != s || x.count == 0 {
-			records = binary.LittleEndian.AppendUint64(records, uint64(x.add(cursor, s, gone)))
+			records = binary.LittleEndian.AppendUint64(records, uint64(x.add(cursor, s)))
 		}
 	}
 	if at > l.stored {
-		add(l.stored, lost, l.gone)
+		add(l.stored, lost)
 	}
 	end := at
 	g.eachRun(off, len(b), func(s Stream, n int) {
-		add(end, s, 0)
+		add(end, s)
 		end += int64(n)
 	})
 	if cap(records) <= page { // a log has few labels or much output
