@@ -3,7 +3,9 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 )
 
@@ -126,12 +128,11 @@ func (l *log) Attachment(n int) ([]byte, error) {
 	case a.err != nil || a.path == "":
 		return a.data, a.err
 	}
-	f := l.store.pastFile(a.path)
-	size, err := f.size()
-	b := make([]byte, size)
-	if err == nil {
-		_, err = f.ReadAt(b, 0)
-	}
+	var b []byte
+	err := l.store.pastFile(a.path).use(func(raw rawFile) (err error) {
+		b, err = io.ReadAll(io.NewSectionReader(raw, 0, math.MaxInt64))
+		return err
+	})
 	if now, _ := l.findAttachment(n); err != nil && now.err != nil { // it was dropped meanwhile
 		err = now.err
 	} else if errors.Is(err, fs.ErrNotExist) {

@@ -27,8 +27,6 @@ type rawFile interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Size returns the number of bytes up to the end of the file, holes included.
-	Size() (int64, error)
 	// Truncate cuts the file off after that many bytes.
 	Truncate(size int64) error
 	// Punch gives the n bytes at off back to the disk. They read as zeros.
@@ -155,14 +153,6 @@ func (f *file) punch(r Range) error {
 	return f.use(func(raw rawFile) error { return raw.Punch(pages(r.From), hole(r)) })
 }
 
-func (f *file) size() (n int64, err error) {
-	err = f.use(func(raw rawFile) (err error) {
-		n, err = raw.Size()
-		return err
-	})
-	return n, err
-}
-
 // A diskFile is a [rawFile] on a real disk.
 type diskFile struct{ *os.File }
 
@@ -183,12 +173,4 @@ func openFile(path string, flags int) (rawFile, error) {
 		return nil, fmt.Errorf("opening %s: it is not a regular file", path)
 	}
 	return diskFile{f}, nil
-}
-
-func (f diskFile) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }

@@ -67,8 +67,7 @@ func (f *diskFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (f *diskFile) Close() error         { return nil }
-func (f *diskFile) Size() (int64, error) { return int64(len(f.data)), nil }
+func (f *diskFile) Close() error { return nil }
 
 func (f *diskFile) Truncate(size int64) error {
 	f.data = f.data[:min(int(size), len(f.data))]

@@ -124,7 +124,7 @@ func (l *log) dropHeld() {
 	i := slices.IndexFunc(l.held, func(g segment) bool { return g.at >= l.store.shape.front })
 	g := l.held[i]
 	l.gone |= g.set
-	more := l.gaps.add(Range{max(g.at, l.stored), g.end()})
+	more := l.gaps.add(Range{g.at, g.end()})
 	switch l.refused {
 	case nil, errCap:
 		l.loss.Cap += more

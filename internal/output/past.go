@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"os"
 	"sort"
 	"sync"
 )
@@ -32,13 +33,13 @@ func (l *log) ready(toRead bool) {
 func (l *log) readFiles(stat Stat, short []Span) {
 	data, x := l.store.pastFile(l.dir+"/output.log"), index{file: l.store.pastFile(l.dir + "/output.streams")}
 	var size int64
-	err := error(nil)
+	var err error
 	var g segment
 	for _, s := range short {
 		g.append(s.Stream, s.Data, shortest)
 	}
 	if short == nil {
-		if size, err = data.size(); err == nil {
+		if size, err = sizeOf(data.path); err == nil {
 			size, err = x.readRecords(size)
 		}
 	}
@@ -68,11 +69,20 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	}
 }
 
+// sizeOf returns the size of a file, holes included. Anything else in its place is empty.
+func sizeOf(path string) (int64, error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // readRecords reads what there is of the header and the newest records, for a log of which that
 // many bytes are there. It returns how many bytes have a label. What a crash of the machine has
 // left behind the records, for example zeros, is not part of them.
 func (x *index) readRecords(size int64) (labelled int64, err error) {
-	bytes, err := x.file.size()
+	bytes, err := sizeOf(x.file.path)
 	if err != nil {
 		return 0, err
 	}

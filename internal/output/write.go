@@ -26,7 +26,7 @@ func (l *log) flush() bool {
 	return true
 }
 
-// put writes what the file does not have of g to it, all or nothing. The caller holds l.writing.
+// put writes g to the file, all or nothing. The caller holds l.writing.
 func (l *log) put(g *segment) error {
 	err := l.makeFiles()
 	if err == nil {
@@ -69,19 +69,17 @@ func (l *log) write(g *segment) error {
 	if l.cantCut && l.stored >= l.store.shape.head+l.store.shape.tail {
 		return errCap
 	}
-	at := max(g.at, l.stored)
-	off := int(at - g.at)
-	b, x, records := g.data[off:], l.index, l.scratch[:0]
+	x, records := l.index, l.scratch[:0]
 	add := func(cursor int64, s Stream) {
 		if x.newest() != s || x.count == 0 {
 			records = binary.LittleEndian.AppendUint64(records, uint64(x.add(cursor, s)))
 		}
 	}
-	if at > l.stored {
+	if g.at > l.stored {
 		add(l.stored, lost)
 	}
-	end := at
-	g.eachRun(off, len(b), func(s Stream, n int) {
+	end := g.at
+	g.eachRun(0, len(g.data), func(s Stream, n int) {
 		add(end, s)
 		end += int64(n)
 	})
@@ -91,7 +89,7 @@ func (l *log) write(g *segment) error {
 	if err := l.count(end, x.count); err != nil {
 		return err
 	}
-	if err := l.writeFiles(records, b, at); err != nil {
+	if err := l.writeFiles(records, g.data, g.at); err != nil {
 		l.count(l.stored, l.index.count)
 		return err
 	}
