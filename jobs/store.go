@@ -129,6 +129,17 @@ type shownLog struct {
 }
 
 func (l shownLog) Read(cursor int64, limit int) output.Chunk {
+	l.flush()
+	return l.Log.Read(cursor, limit)
+}
+
+func (l shownLog) ReadInto(cursor int64, b []byte) output.Chunk {
+	l.flush()
+	return l.Log.ReadInto(cursor, b)
+}
+
+// flush writes to disk what is only in memory, unless the store has it with the end of the job.
+func (l shownLog) flush() {
 	select {
 	case <-l.done:
 		if st := l.Stat(); st.End > st.Final {
@@ -137,5 +148,4 @@ func (l shownLog) Read(cursor int64, limit int) output.Chunk {
 	default:
 		l.Flush()
 	}
-	return l.Log.Read(cursor, limit)
 }

@@ -46,6 +46,15 @@ func (printing) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
 // While the end of a job is being saved, a kill of the server would undo it. No reader sees the end
 // then, and output that one sees is on disk.
 func TestEndIsSeenOnceItIsSaved(t *testing.T) {
+	for name, read := range map[string]func(output.Reader) output.Chunk{
+		"Read":     func(l output.Reader) output.Chunk { return l.Read(0, 100) },
+		"ReadInto": func(l output.Reader) output.Chunk { return l.ReadInto(0, make([]byte, 100)) },
+	} {
+		t.Run(name, func(t *testing.T) { endIsSeenOnceItIsSaved(t, read) })
+	}
+}
+
+func endIsSeenOnceItIsSaved(t *testing.T, read func(output.Reader) output.Chunk) {
 	dir := t.TempDir()
 	logs := output.NewStore(output.Config{Cap: 1 << 20, Dir: func() (string, error) { return dir, nil }})
 	s := &slow{ending: make(chan struct{}), seen: make(chan struct{})}
@@ -53,7 +62,7 @@ func TestEndIsSeenOnceItIsSaved(t *testing.T) {
 	defer r.Close(jobs.Stop{By: jobs.Shutdown, From: jobs.Kill})
 	j := must.Get(r.Start(jobs.Spec{Kind: jobs.Python}, printing{}))(t)
 	<-s.ending
-	shown := j.Log().Read(0, 100)
+	shown := read(j.Log())
 	onDisk := output.OpenPast(filepath.Join(dir, j.ID()), output.Stat{Final: -1}, nil).Read(0, 100)
 	if !cmp.Equal(shown.Spans, onDisk.Spans) || len(shown.Spans) != 1 {
 		t.Errorf("shown is %+v, and on disk are %+v", shown, onDisk)

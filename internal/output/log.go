@@ -90,12 +90,11 @@ func (l *log) Write(s Stream, b []byte) (at int64) {
 // due reports whether n more bytes should go to the file, with all before them. The caller holds
 // l.writing.
 func (l *log) due(n int) bool {
-	switch end := l.end + int64(n); {
-	case l.refused != nil:
+	end := l.end + int64(n)
+	if l.refused != nil {
 		return end-l.tried >= int64(l.store.shape.segment/4)
-	default:
-		return l.index.count > 0 || end > l.store.shape.short
 	}
+	return l.index.count > 0 || end > l.store.shape.short
 }
 
 // hold appends b in memory. Beyond the limit there, the oldest segment is lost that is not of the

@@ -121,6 +121,8 @@ type Reader interface {
 	// up to the end of the gap, and a cursor beyond the end of the log back to the end. A chunk
 	// ends where a gap begins.
 	Read(cursor int64, limit int) Chunk
+	// ReadInto is Read of at most len(b) bytes into b, for readers of much. The chunk refers to b.
+	ReadInto(cursor int64, b []byte) Chunk
 	// Wait blocks until there is something to read at cursor, the log is finished or discarded, or
 	// ctx is done. In the last case it returns the cause of ctx.
 	Wait(ctx context.Context, cursor int64) error

@@ -9,8 +9,6 @@ import (
 
 func (l *log) Read(cursor int64, limit int) Chunk { return l.read(cursor, limit, nil) }
 
-// ReadInto is Read of at most len(b) bytes into b, for readers of much. The chunk refers to b. It
-// is not a method that every [Reader] has.
 func (l *log) ReadInto(cursor int64, b []byte) Chunk { return l.read(cursor, len(b), b) }
 
 // read is Read, into b if it is not nil.

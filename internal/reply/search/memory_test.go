@@ -16,14 +16,14 @@ type weighed struct {
 	most  uint64
 }
 
-func (w *weighed) Read(cursor int64, limit int) output.Chunk {
+func (w *weighed) ReadInto(cursor int64, b []byte) output.Chunk {
 	if w.reads++; w.reads%4 == 0 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		w.most = max(w.most, m.HeapAlloc)
 	}
-	return w.Reader.Read(cursor, limit)
+	return w.Reader.ReadInto(cursor, b)
 }
 
 // However hostile the output, and whatever is asked for, a search takes less than 32 MiB.

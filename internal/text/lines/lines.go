@@ -133,18 +133,12 @@ func (s *Scanner) Read(to int64) bool {
 	return false
 }
 
-// read reads the log, into memory that the next read takes again if the log can do that.
+// read reads the log, into memory that the next read takes again.
 func (s *Scanner) read(limit int) output.Chunk {
-	into, ok := s.log.(interface {
-		ReadInto(cursor int64, b []byte) output.Chunk
-	})
-	if !ok {
-		return s.log.Read(s.at, limit)
-	}
 	if limit = int(min(int64(limit), max(0, s.log.Stat().End-s.at))); len(s.buf) < limit {
 		s.buf = make([]byte, limit)
 	}
-	return into.ReadInto(s.at, s.buf[:limit])
+	return s.log.ReadInto(s.at, s.buf[:limit])
 }
 
 // write passes what a chunk has of a section to its folder.
