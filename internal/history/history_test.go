@@ -371,6 +371,25 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// A disk that is full makes files, and takes none of the bytes that were flushed to them. The line of
+// the job's end has these.
+func TestEmptyFileOfAFullDisk(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	j := first.do(t, "short", prints("hello"))
+	dir := filepath.Join(must.Get(first.Dir())(t), j.ID())
+	must.Do(t, os.MkdirAll(dir, 0o700))
+	for _, name := range []string{"output.log", "output.streams"} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	first.end()
+	second := newEngine(c)
+	defer second.end()
+	if got := text(must.Get(second.Get(j.ID()))(t)); got != "hello" {
+		t.Errorf("output %q", got)
+	}
+}
+
 // Displays, and late output that a reply has shown, are read, too.
 func TestWhatIsBesideTheOutput(t *testing.T) {
 	c := newConfig(t)

@@ -247,7 +247,7 @@ func (e entry) past() (jobs.Past, error) {
 	receipt.Left, receipt.Unclaimed = nil, nil
 	dir := filepath.Join(e.run.dir, e.id)
 	if saved.Short != nil {
-		if _, err := os.Lstat(filepath.Join(dir, "output.log")); err == nil {
+		if info, err := os.Lstat(filepath.Join(dir, "output.log")); err == nil && info.Size() > 0 {
 			saved.Short = nil // late output was shown: the files have that, too
 		}
 	}
