@@ -81,7 +81,7 @@ type run struct {
 	mu         sync.Mutex
 	reading    bool               // a program reads input, and may wait for other things as well
 	readsAgain chan struct{}      // closed when a program reads again; nil: nothing waits
-	signals    map[string]jobs.By // who sent each signal last, by the name of the signal
+	signals    map[string]jobs.By // the sender of the last signal of each name
 	request    request
 }
 
@@ -237,7 +237,7 @@ func (r *run) follow(ctx context.Context) jobs.Outcome {
 	hungUp := st != nil && st.By.EndsServer() && rec.End == jobs.Signaled
 	if st != nil && (len(stopped.Needed) > 0 || hungUp) {
 		rec.Rungs = stopped.Needed
-		if rec.End != jobs.Exited || rec.Code != 0 { // else the command finished anyway
+		if rec.End != jobs.Exited || rec.Code != 0 { // the command did not finish anyway
 			rec.Stop, rec.By = st, st.By
 		}
 	}
@@ -277,7 +277,7 @@ func (r *run) settle(rec *jobs.Receipt, stopErr error) {
 		remaining = runner.Processes(living)
 		rec.HungUp, rec.Left = runner.Processes(hungUp), without(remaining, rec.Survivors)
 	}
-	unclaimed, _ := r.handle.Unattributed() // after an error it has those that could be read
+	unclaimed, _ := r.handle.Unattributed() // an error: it has those that could be read
 	rec.Unclaimed = runner.Processes(unclaimed)
 	if unchecked != nil {
 		rec.Notes = append(rec.Notes, unchecked.Error())

@@ -62,7 +62,7 @@ func TestQuestionsOnPipes(t *testing.T) {
 func TestWriteUnderWayDoesNotHoldTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // until something lies in the pipe
+	j := b.startPiped(`sleep 300 <&0 & echo on; until read -t 0; do :; done`) // it loops until input is buffered in the pipe
 	jobstest.Prints(t, j, "on")
 	_, err := j.Send(context.Background(), jobs.Input{Text: strings.Repeat("x", 1<<20)})
 	if err == nil || !strings.HasSuffix(err.Error(), "of 1048576 bytes were taken, for the command has ended") {

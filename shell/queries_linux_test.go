@@ -31,7 +31,7 @@ func TestProgramsThatAskTheTerminal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, want string }{
 		"bash": {`IFS='[;' read -r -s -d R -p $'ab\e[6n' _ row col; echo "<$row,$col>"`, "<1,3>"},
-		"bash, echo turned off late": { // until it is in time
+		"bash, echo turned off late": { // the loop ends when it is in time
 			`until printf '\r\e[6n'; IFS='[;' read -r -s -d R -t 1 _ row col; do :; done; echo "<$row,$col>"`, "<1,1>"},
 		"stty": {`old=$(stty -g); stty raw -echo min 0 time 50; printf '\e[999;999H\e[6n'; a=$(dd bs=1 count=8 2>/dev/null)
 			stty "$old"; echo "<${a#?}>"`, "<[40;120>"},

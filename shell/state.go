@@ -16,7 +16,7 @@ import (
 // session has it. A new session has the zero state with a directory.
 type state struct {
 	dir     string
-	umask   string             // in the notation of the shell, such as 0022; empty: the server's
+	umask   string             // the shell's notation, such as 0022; empty: the server's
 	options []string           // commands that set the options that differ from a new shell's
 	changed map[string]*string // exported variables that differ from a new session's; nil: unset
 	local   local
@@ -25,7 +25,7 @@ type state struct {
 // A local is the part of a state that bash does not export to programs. Other shells have none.
 type local struct {
 	variables map[string]string // the commands that declare them, as declare -p prints them
-	functions string            // as declare -f prints them
+	functions string            // declare -f prints them so
 	aliases   []string          // the commands that define them, as alias -p prints them
 }
 
@@ -383,7 +383,7 @@ func (r report) state(base, env []string) (s state, readonly []string) {
 	s.local = local{variables: make(map[string]string), functions: r.functions, aliases: r.aliases}
 	given := variables(env)
 	for _, c := range r.variables {
-		_, rest, _ := strings.Cut(c, " ") // after "declare"
+		_, rest, _ := strings.Cut(c, " ") // the rest follows "declare"
 		flags, rest, _ := strings.Cut(rest, " ")
 		name, _, _ := strings.Cut(rest, "=")
 		_, exported := r.env[name]

@@ -53,7 +53,7 @@ type file struct {
 	set  *descriptors
 
 	// guarded by set.mu
-	flags int // for the next open
+	flags int // the next open uses them
 	brief bool
 }
 
@@ -116,7 +116,7 @@ func (f *file) remove() {
 	d := f.set
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f.flags&os.O_CREATE == 0 { // or it may be a file that is not ours
+	if f.flags&os.O_CREATE == 0 { // else it can be a file that is not ours
 		os.Remove(f.path)
 	}
 	f.brief = true

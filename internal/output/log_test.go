@@ -150,7 +150,7 @@ func TestWriteAllocatesNothing(t *testing.T) {
 		l.Write(output.Stderr, b[:100])
 	}
 	for range 100 {
-		write() // until the first segment is full
+		write() // the buffers reach their size
 	}
 	if n := testing.AllocsPerRun(1000, write); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// OpenPast returns the log of a run that has ended, which nobody writes any more: Write is ignored.
+// OpenPast returns the log of a run that has ended. No process writes it any more: Write is ignored.
 // dir is the directory of the log, stat its last known state. If stat.Final is below 0 the run was
 // killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is
 // a file. No file is opened until the log is read, and none stays open.

@@ -15,7 +15,7 @@ type Config struct {
 	// MakeRoom is asked, and then the logs that were finished first are dropped, except their newest 4
 	// KiB; an unfinished log loses nothing to another. Stores don't know of one another.
 	Disk int64
-	// Others returns the bytes that others take of Disk, for example past runs. Nil: nobody else does.
+	// Others returns the bytes that others take of Disk, for example past runs. Nil: no one else takes any.
 	Others func() int64
 	// MakeRoom asks the others to give back at least need bytes, and reports whether they gave back
 	// any. It is called before a log loses bytes to Disk, by the goroutine that writes, without a
@@ -81,8 +81,8 @@ type store struct {
 	mu      sync.Mutex
 	dir     string // the last that config.Dir returned
 	disk    place
-	memory  place // of attachments
-	failure error // see Usage
+	memory  place // it holds attachments that the disk refused
+	failure error // the last write's, see Usage
 }
 
 // A place has bytes of logs, on disk or in memory.

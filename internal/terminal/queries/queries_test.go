@@ -29,7 +29,7 @@ type terminal struct {
 
 	mu    sync.Mutex
 	tree  []int
-	scans int // of the tree
+	scans int // the number of scans of the tree
 }
 
 func newTerminal(t testing.TB) *terminal {

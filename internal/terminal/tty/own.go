@@ -21,7 +21,7 @@ func Hide(f *os.File) (restore func() error, err error) {
 // Raw passes all keys of a terminal on as they are typed, and what is written to it as it is.
 // restore returns it to its mode of before.
 func Raw(f *os.File) (restore func() error, err error) {
-	return change(f, func(t *unix.Termios) { // as cfmakeraw: https://man7.org/linux/man-pages/man3/termios.3.html
+	return change(f, func(t *unix.Termios) { // cfmakeraw does the same: https://man7.org/linux/man-pages/man3/termios.3.html
 		t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 		t.Oflag &^= unix.OPOST
 		t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN

@@ -59,8 +59,8 @@ type Strokes struct {
 	Keys   []string // the bytes that each key sends
 	EOF    bool
 	Secret bool
-	Raw    bool   // as in an Input
-	By     string // who types, as in an Input
+	Raw    bool   // the Input's
+	By     string // the Input's: the one who types
 }
 
 // esc is what the Esc key sends.

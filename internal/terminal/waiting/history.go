@@ -73,7 +73,7 @@ func (h *history) judge(ev Evidence, v verdict, f facts) (Evidence, verdict) {
 		return h.judgeLoop(ev, f)
 	case v == refused:
 		return h.judgeHidden(ev, f)
-	case v == busy && f.now.Sub(h.asked) < h.enough: // between two questions
+	case v == busy && f.now.Sub(h.asked) < h.enough: // it is between two questions
 		return ev, uncertain
 	case v != uncertain:
 		h.loop, h.hidden = Evidence{}, Evidence{}

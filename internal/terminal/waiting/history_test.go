@@ -19,7 +19,7 @@ func TestHistory(t *testing.T) {
 		also    string
 		ran     bool // the reader, since the scan before
 		pid     int  // the reader has it; 0: 7
-		tid     int  // of the reader; 0: 7
+		tid     int  // the reader's thread; 0: 7
 		typed   int  // when the newest input came, since the scan before; 0: none
 		due     int  // when the other threads can have come to rest; 0: that changes nothing
 	}

@@ -54,7 +54,7 @@ type Watcher struct {
 	beyond outside
 	reader readerClock
 	epoch  uint64        // the sendEpoch at which past begins
-	pace   time.Duration // between two readings of the clocks
+	pace   time.Duration // the time between two readings of the clocks
 	slept  time.Time     // the start of the last sleep
 	tries  int           // scans in a row that were uncertain
 	rested time.Time     // the earliest time of the next scan

@@ -29,7 +29,7 @@ const (
 	textMax      = 200     // characters of a line that are shown
 
 	freeLines = 2000     // lines that are compared, however many a KiB has
-	rareLines = 16 << 10 // after these, one line is compared for each so many bytes
+	rareLines = 16 << 10 // one more line is compared for each so many bytes
 )
 
 // A Finding is a line that looks like an error.
@@ -61,7 +61,7 @@ type Collector struct {
 
 // An openLine is the beginning of a line that has not ended.
 type openLine struct {
-	text []byte // at most lineBytes
+	text []byte // it has at most lineBytes
 	at   int64  // the cursor of its first byte
 }
 

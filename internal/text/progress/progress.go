@@ -11,7 +11,7 @@ import (
 
 // A Bar is the state of some work as a program shows it. A field is empty if the bar doesn't say it.
 type Bar struct {
-	Done, Total float64       // in the bar's unit or in percent; Total is 0 if the bar has none
+	Done, Total float64       // the bar's unit is theirs, or percent; Total is 0 if the bar has none
 	Rate        string        // the rate with its unit: 350 it/s
 	Left        time.Duration // negative: unknown
 

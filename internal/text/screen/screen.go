@@ -199,7 +199,7 @@ func (s *Screen) newEmulator() *vt.Emulator {
 	e := vt.NewEmulator(s.cols, s.rows)
 	e.SetScrollbackSize(1)
 	if answers, ok := e.InputPipe().(io.Closer); ok {
-		answers.Close() // else each answer would wait for a reader
+		answers.Close() // no answer waits for a reader
 	}
 	for _, final := range []byte("@ABCDEFGHIJKLMPSTXZ`abdefr") {
 		e.RegisterCsiHandler(int(final), func(p ansi.Params) bool { return s.limit(final, p) })

@@ -14,7 +14,7 @@ import (
 
 // A logLine is one line of text, without its newline.
 type logLine struct {
-	Text  []byte // until the function that gets the line returns
+	Text  []byte // it is valid until the function that gets the line returns
 	At    int64  // the cursor at which it begins
 	Begun bool   // it is the rest of a line
 	Open  bool   // it is the beginning of a line
@@ -40,7 +40,7 @@ func (b *Block) lines() iter.Seq[logLine] {
 type folding struct {
 	text   strings.Builder
 	lines  []string
-	starts []int64 // of the lines
+	starts []int64 // the beginnings of the lines
 }
 
 func (g *folding) add(b Block) {
