@@ -25,7 +25,9 @@ func (l *log) read(cursor int64, limit int, b []byte) Chunk {
 		if into == nil {
 			into = make([]byte, n)
 		}
-		l.fill(&c, into[:n])
+		for got := 1; got > 0 && c.Next < from+int64(n); {
+			got = l.readOn(&c, into[c.Next-from:n])
+		}
 		if c.Next == from && n > 0 {
 			continue // the bytes were lost meanwhile, so there is a gap now
 		}
@@ -37,21 +39,12 @@ func (l *log) read(cursor int64, limit int, b []byte) Chunk {
 	}
 }
 
-// fill reads bytes from c.From on into b and appends them to c: fewer if the rest was lost while
+// readOn appends the next bytes to c, in b, and returns how many it got: none if they were lost while
 // the lock was released to read from disk. The caller holds l.mu.
-func (l *log) fill(c *Chunk, b []byte) {
-	for n := 1; n > 0 && len(b) > 0; b = b[n:] {
-		if c.Next < l.stored {
-			n = l.readFile(c, b)
-		} else {
-			n = l.readHeld(c, b)
-		}
+func (l *log) readOn(c *Chunk, b []byte) int {
+	if c.Next < l.stored {
+		return l.readFile(c, b)
 	}
-}
-
-// readHeld appends bytes from memory to c, in b, and returns how many it got. The caller holds
-// l.mu.
-func (l *log) readHeld(c *Chunk, b []byte) int {
 	i := l.heldAt(c.Next)
 	if i < 0 {
 		return 0
