@@ -49,34 +49,27 @@ func (l *log) Attach(b []byte) int {
 // holds l.writing.
 func (l *log) keep(b []byte) attachment {
 	size := int64(len(b))
-	path, err := l.writeAttachment(b)
+	dir, err := l.directory()
+	a := attachment{path: display(dir, l.attachments), size: pages(size)}
+	if err == nil {
+		err = l.store.take(l, a.size)
+	}
+	if err == nil {
+		f := l.store.newFile(a.path)
+		f.brief = true
+		if err = f.WriteAt(b, 0); err != nil {
+			f.remove()
+			l.store.take(l, -a.size)
+		}
+	}
 	l.store.wrote(err)
 	switch {
 	case err == nil:
-		return attachment{path: path, size: pages(size)}
+		return a
 	case l.store.remember(l, size, err):
 		return attachment{data: b, size: size}
 	}
 	return attachment{err: err}
-}
-
-// writeAttachment writes b to a file of its own. The caller holds l.writing.
-func (l *log) writeAttachment(b []byte) (path string, err error) {
-	dir, err := l.directory()
-	if err != nil {
-		return "", err
-	}
-	size := pages(int64(len(b)))
-	if err := l.store.take(l, size); err != nil {
-		return "", err
-	}
-	f := l.store.newFile(display(dir, l.attachments))
-	f.brief = true
-	if err = f.WriteAt(b, 0); err != nil {
-		f.remove()
-		l.store.take(l, -size)
-	}
-	return f.path, err
 }
 
 // display returns the path of an attachment.

@@ -140,23 +140,18 @@ func (x *index) eachRun(at int64, n int, f func(Stream, int)) error {
 	return err
 }
 
-// streams returns the streams of the bytes from..to, which are not cut.
-func (x *index) streams(from, to int64) (Streams, error) {
-	set, err := x.sum(from, to)
-	return set &^ (1 << lost), err
-}
-
-// sum is streams, with lost.
-func (x *index) sum(from, to int64) (set Streams, err error) {
+// streams returns the streams of the bytes from..to, which are not cut: one of them can be lost. If
+// the labels can't be read, it returns every stream.
+func (x *index) streams(from, to int64) (set Streams) {
 	first, err := x.find(from)
-	if err != nil {
-		return 0, err
+	last, lastErr := x.find(to - 1)
+	if err != nil || lastErr != nil {
+		return ^Streams(0)
 	}
-	last, err := x.find(to - 1)
-	for n := last + 1; err == nil && n > first; {
-		var rs []record
-		if rs, err = x.load(n-1, 1); err != nil {
-			break
+	for n := last + 1; n > first; {
+		rs, err := x.load(n-1, 1)
+		if err != nil {
+			return ^Streams(0)
 		}
 		if low := n & -n; n-low >= first {
 			set |= rs[0].streams()
@@ -166,7 +161,7 @@ func (x *index) sum(from, to int64) (set Streams, err error) {
 			n--
 		}
 	}
-	return set, err
+	return set
 }
 
 // writeHeader writes the header to the file.

@@ -72,16 +72,7 @@ func (l *log) Write(s Stream, b []byte) (at int64) {
 	if l.closed || len(b) == 0 {
 		return at
 	}
-	if l.due(len(b)) && l.flush() {
-		for len(b) > 0 {
-			part := b[:min(len(b), segmentSize)]
-			if l.put(&segment{at: l.end, data: part, last: s}) != nil {
-				break
-			}
-			b = b[len(part):]
-		}
-	}
-	if len(b) > 0 {
+	if !l.due(len(b)) || !l.flush() || l.put(&segment{at: at, data: b, last: s}) != nil {
 		l.hold(s, b)
 	}
 	return at

@@ -44,8 +44,7 @@ func (l *log) readFiles(stat Stat, short []Span) {
 		}
 	}
 	end := max(stat.End, size, g.end())
-	var gaps ranges
-	x.eachLost(size, func(r Range) { gaps.add(r) })
+	gaps := x.missing(size)
 	gaps.add(Range{max(size, g.end()), end})
 	if len(gaps) > 0 {
 		x.gone = allStreams // no file says which they had
@@ -136,22 +135,20 @@ func (x *index) readHeader(records int64) error {
 	return nil
 }
 
-// eachLost calls f for each range of bytes that the file does not have although it has later ones.
-// The bytes of the file end at end.
-func (x *index) eachLost(end int64, f func(Range)) {
+// missing returns the bytes that the file does not have although it has later ones. The bytes of the
+// file end at end.
+func (x *index) missing(end int64) (gaps ranges) {
 	for _, part := range []Range{{0, min(x.cut.From, end)}, {x.cut.To, end}} {
-		if part.From >= part.To {
-			continue
-		}
-		if set, err := x.sum(part.From, part.To); err != nil || !set.Has(lost) {
+		if part.From >= part.To || !x.streams(part.From, part.To).Has(lost) {
 			continue
 		}
 		at := part.From
 		x.eachRun(at, int(part.To-at), func(s Stream, n int) {
 			if s == lost {
-				f(Range{at, at + int64(n)})
+				gaps.add(Range{at, at + int64(n)})
 			}
 			at += int64(n)
 		})
 	}
+	return gaps
 }

@@ -102,11 +102,7 @@ func (x *index) unreadable(at, end int64, err error) (Range, Streams) {
 	if err != io.EOF && !errors.Is(err, fs.ErrNotExist) {
 		end = min(end, (at/segmentSize+1)*segmentSize)
 	}
-	set, err := x.streams(at, end)
-	if err != nil {
-		set = allStreams
-	}
-	return Range{at, end}, set
+	return Range{at, end}, x.streams(at, end) & allStreams
 }
 
 // adder returns a function that appends n bytes of a stream to c, which are the next ones in b.
@@ -122,7 +118,7 @@ func (c *Chunk) adder(b []byte) func(s Stream, n int) {
 	}
 }
 
-// allStreams is returned if labels can't be read.
+// allStreams is the set of the streams that bytes can have.
 const allStreams Streams = 1<<Stdout | 1<<Stderr | 1<<TTY | 1<<Result | 1<<Display
 
 // Streams reads few records for each range without gaps.
@@ -141,12 +137,9 @@ func (l *log) Streams(from, to int64) (set Streams) {
 			next = min(next, l.stored)
 			x := l.index
 			l.mu.Unlock()
-			found, err := x.streams(at, next)
+			found := x.streams(at, next)
 			l.mu.Lock()
-			if err != nil {
-				found = allStreams
-			}
-			set |= found
+			set |= found & allStreams
 		default:
 			g := &l.held[i]
 			next = min(next, g.end())

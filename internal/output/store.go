@@ -2,7 +2,6 @@ package output
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 )
@@ -96,12 +95,11 @@ func NewStore(c Config) Store { return newStore(c) }
 
 func newStore(c Config) *store {
 	limit := c.Cap
-	switch {
-	case limit > 0:
-	case c.Dir == nil:
-		limit = defaultMemory
-	default:
+	if limit <= 0 {
 		limit = defaultCap
+		if c.Dir == nil {
+			limit = defaultMemory
+		}
 	}
 	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors()}
 }
@@ -116,21 +114,6 @@ func (s *store) Usage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Usage{Dir: s.dir, Bytes: s.disk.used, Limit: s.config.Disk, Failure: s.failure}
-}
-
-// directory returns the directory of a log, which may not exist yet.
-func (s *store) directory(id string) (string, error) {
-	if s.config.Dir == nil {
-		return "", errCap
-	}
-	dir, err := s.config.Dir()
-	if err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dir = dir
-	return filepath.Join(dir, id), nil
 }
 
 // newFile returns a file that is opened when it is used.

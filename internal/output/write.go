@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -55,12 +56,24 @@ func (l *log) makeFiles() error {
 	return nil
 }
 
-// directory returns the directory of the log's files. The caller holds l.writing.
-func (l *log) directory() (dir string, err error) {
-	if l.dir == "" {
-		l.dir, err = l.store.directory(l.id)
+// directory returns the directory of the log's files, which may not exist yet. The caller holds
+// l.writing.
+func (l *log) directory() (string, error) {
+	s := l.store
+	switch {
+	case l.dir != "":
+		return l.dir, nil
+	case s.config.Dir == nil:
+		return "", errCap
 	}
-	return l.dir, err
+	dir, err := s.config.Dir()
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dir, l.dir = dir, filepath.Join(dir, l.id)
+	return l.dir, nil
 }
 
 // write is put once the files have names. The records are written before the bytes that they label,
@@ -127,15 +140,12 @@ func (l *log) cutMiddle() {
 	if l.file == nil || to-from < c.step {
 		return
 	}
-	last, err := x.find(to)
-	if err == nil && x.cut.To == 0 {
-		x.records.From, err = x.find(c.head - 1)
-		x.records.From++
-	}
-	if err != nil {
+	first, err := x.find(c.head - 1)
+	last, lastErr := x.find(to)
+	if err != nil || lastErr != nil {
 		return
 	}
-	x.cut, x.records.To = Range{c.head, to}, last
+	x.cut, x.records = Range{c.head, to}, Range{first + 1, last}
 	x.gone |= l.Streams(from, to)
 	err = x.writeHeader()
 	l.mu.Lock()
