@@ -110,19 +110,17 @@ func (p *Pump) run() {
 
 // readAvailable reads until nothing is there, and reports whether nothing will come any more.
 func (p *Pump) readAvailable(fd int) (ended bool) {
-	pool := p.buffers
-	buf := pool.Get().(*[]byte)
-	defer func() { pool.Put(buf) }()
+	buf := p.buffers.Get().(*[]byte)
+	defer func() { p.buffers.Put(buf) }()
 	for !p.stop.Load() {
 		p.mu.Lock()
 		n, err := p.read(fd, *buf)
 		p.mu.Unlock()
 		switch {
-		case n == chunkSize && p.pipe && pool == chunks: // it was full
+		case n == chunkSize && p.pipe && p.buffers == chunks: // it was full
 			enlarge(fd, floodSize)
-			pool.Put(buf)
-			pool, p.buffers = floods, floods
-			buf = pool.Get().(*[]byte)
+			chunks.Put(buf)
+			p.buffers, buf = floods, floods.Get().(*[]byte)
 		case n > 0:
 		case errors.Is(err, unix.EAGAIN):
 			return false
