@@ -31,6 +31,9 @@ type attachment struct {
 func (l *log) Attach(b []byte) int {
 	l.writing.Lock() // so that its number stays free
 	defer l.writing.Unlock()
+	if b == nil {
+		b = []byte{} // it is in memory, though it is empty
+	}
 	a := attachment{err: errDiscarded}
 	if !l.closed {
 		a = l.keep(b)

@@ -199,6 +199,10 @@ func TestAttachmentsWithoutDisk(t *testing.T) {
 	wantAttachment(t, "without a disk", bare, 0, mega)
 	bare.Attach(nil)
 	wantAttachment(t, "an empty one", bare, 1, 0)
+	bare.Discard()
+	if _, err := bare.Attachment(1); err == nil {
+		t.Error("an empty attachment of a log that was discarded can be read")
+	}
 }
 
 // The limit of one log is not that of its attachments.
