@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/mcp/stdio"
 	"asyncrepl/internal/people"
@@ -35,7 +37,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		defer release()
 		c := people.Config{
 			Version: ownVersion(), Places: places(),
-			Past: ownServer(), Own: ownServer("-history=0"),
+			Past: readRecords, Own: func() (*client.Client, io.Closer, error) { return startOwn(std.err) },
 			In: std.in, Out: std.out, Err: std.err,
 		}
 		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
@@ -62,15 +64,27 @@ func places() []string {
 	return all
 }
 
-// ownServer returns what connects to a server in this process. It is configured by flags and the
-// environment, as one is that a client starts here, and starts nothing before its first job.
-func ownServer(flags ...string) func(context.Context) (io.ReadWriteCloser, error) {
-	return func(ctx context.Context) (io.ReadWriteCloser, error) { return connectOwn(ctx, flags) }
+// startOwn starts this program as a client does, but so that it records nothing and takes no other
+// server's engine over.
+func startOwn(stderr io.Writer) (*client.Client, io.Closer, error) {
+	line, err := commandLine("-history=0")
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(line[0], append(line[1:], "-transport=stdio", "-linger-goodbye=0")...)
+	cmd.Stderr = stderr
+	p, err := client.Launch(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Client, p, nil
 }
 
-func connectOwn(ctx context.Context, flags []string) (io.ReadWriteCloser, error) {
+// readRecords connects to a server in this process, over the records of past jobs. It is configured
+// by the environment, as one is that a client starts here, and starts nothing.
+func readRecords(ctx context.Context) (io.ReadWriteCloser, error) {
 	var why strings.Builder
-	set, _, ok := configured(false, flags, standardStreams{err: &why})
+	set, _, ok := configured(false, nil, standardStreams{err: &why})
 	if !ok {
 		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(why.String(), "async-repl: ")))
 	}

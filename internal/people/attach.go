@@ -3,6 +3,7 @@
 package people
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,30 +18,29 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
-	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/resource"
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/text/escape"
 	"asyncrepl/jobs"
 )
 
-// An attachment joins a person's terminal with that of a job. The person's terminal passes on every
-// key, and the engine types it; what the job's terminal prints is printed here. The engine answers
-// what programs ask their terminal, so the questions don't reach the person's, which would answer
-// them a second time.
+// attach joins a person's terminal with that of a job. The person's terminal passes on every key,
+// and the engine types it; what the job's terminal prints is printed here. The engine answers what
+// programs ask their terminal, so the questions don't reach the person's, which would answer them a
+// second time.
 //
 // Three things are returned to what they were, however the attachment ends: the mode of the
-// person's terminal, the modes that the job's programs have set in it, and the size of the job's
-// terminal. A process of its own restores the terminal if the command is killed.
+// person's terminal, what the job's programs have set in it, and the size of the job's terminal. A
+// process of its own restores the terminal, so that it is restored if the command is killed, too.
 
 // detachKey is Ctrl-].
 const detachKey = 0x1d
 
 func (c *Config) attach() *cobra.Command {
-	return &cobra.Command{Annotations: named("attach"), ValidArgsFunction: c.completeJobs(false, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	return &cobra.Command{ValidArgsFunction: c.completeJobs(false, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := context.WithCancel(cmd.Context())
 		defer cancel()
 		in, ok := c.In.(*os.File)
@@ -58,7 +58,7 @@ func (c *Config) attach() *cobra.Command {
 		case j.Kind != jobs.Shell:
 			return fmt.Errorf("job %s is a %s job, which has no terminal: answer it with async-repl send %s", j.ID, j.Kind, j.ID)
 		}
-		a := &attachment{config: c, job: j, in: in}
+		a := &attachment{out: c.Out, job: j, in: in}
 		rows, about, err := a.screen(ctx)
 		if err != nil {
 			if why, ok := strings.CutSuffix(err.Error(), ". Use view=text"); ok {
@@ -67,11 +67,10 @@ func (c *Config) attach() *cobra.Command {
 			return err
 		}
 		fmt.Fprintf(c.Err, "Attached to job %s. Ctrl-] detaches.\n", j.ID)
-		restore, err := a.takeTerminal()
+		restore, err := c.takeTerminal(in)
 		if err != nil {
 			return err
 		}
-		defer restore()
 		err = a.run(ctx, rows, about)
 		_ = a.resize(context.WithoutCancel(ctx), runner.Rows, runner.Cols) // an error: the job has ended, or its engine
 		restore()
@@ -87,11 +86,10 @@ func (c *Config) attach() *cobra.Command {
 
 // An attachment is one run of attach.
 type attachment struct {
-	config *Config
-	job    job
-	in     *os.File
-	undo   *os.File // gets what undoes the modes that are set in the terminal
-	out    filter
+	job  job
+	in   *os.File
+	out  io.Writer
+	held []byte // the begin of an escape sequence whose rest is not printed yet
 }
 
 // screen returns what the job's terminal shows.
@@ -108,34 +106,6 @@ func (a *attachment) screen(ctx context.Context) (rows string, about resource.Sc
 		err = json.Unmarshal(meta, &about)
 	}
 	return *contents[0].Text, about, err
-}
-
-// takeTerminal makes the terminal raw. restore returns it to its mode of before, and more than once
-// does nothing more.
-func (a *attachment) takeTerminal() (restore func(), err error) {
-	wait, undo, err := a.config.startRestorer(a.in)
-	if err != nil {
-		return nil, err
-	}
-	before, err := tty.Raw(a.in)
-	if err != nil {
-		undo.Close()
-		wait()
-		return nil, err
-	}
-	a.undo = undo
-	done := false
-	return func() {
-		if done {
-			return
-		}
-		done = true
-		io.WriteString(a.config.Out, a.out.undo()) // an error: the terminal is gone
-		before()                                   // an error: the same
-		fmt.Fprintln(undo, restored)
-		undo.Close()
-		wait()
-	}, nil
 }
 
 // run joins the terminals until the job has ended, the person detaches or ctx is done. The error is
@@ -182,41 +152,46 @@ var errDetached = errors.New("detached")
 // modesBytes is how much of the output is read for the modes that its programs have set.
 const modesBytes = 128 << 10
 
-// show draws what the job's terminal shows, in the modes that its programs have set.
+// switches are the modes that programs set and that matter before they draw again.
+var switches = []int{1, 1000, 1002, 1003, 1004, 1006, 2004, 1049}
+
+// show draws what the job's terminal shows, in the modes that its programs have set. What the
+// person's terminal has shown scrolls away before.
 func (a *attachment) show(ctx context.Context, rows string, about resource.Screen) error {
+	var modes escape.Modes
 	for cursor := max(0, about.End-modesBytes); cursor < about.End; {
 		parts, rng, err := a.job.at.output(ctx, 0, a.raw(cursor))
 		if err != nil {
 			return err
 		}
 		for _, p := range parts {
-			a.out.modes.Write(p.data)
+			modes.Write(p.data)
 		}
 		if cursor = rng.Next; !rng.More {
 			break
 		}
 	}
-	var b bytes.Buffer
-	b.WriteString(a.out.set())
-	b.WriteString("\x1b[H\x1b[2J")
-	b.Write(bytes.ReplaceAll(bytes.TrimSuffix([]byte(rows), []byte("\n")), []byte("\n"), []byte("\r\n")))
+	var b strings.Builder
+	if height, _, err := tty.SizeOf(a.in); err == nil {
+		b.WriteString(strings.Repeat("\n", height))
+	}
+	for _, n := range switches {
+		if modes.Setting(escape.Mode{Private: true, Number: n}) == escape.Set {
+			fmt.Fprintf(&b, "\x1b[?%dh", n)
+		}
+	}
+	b.WriteString("\x1b[H\x1b[2J" + strings.ReplaceAll(strings.TrimSuffix(rows, "\n"), "\n", "\r\n"))
 	fmt.Fprintf(&b, "\x1b[%d;%dH", about.Row, about.Column)
-	return a.write(b.Bytes())
+	if about.Hidden {
+		b.WriteString("\x1b[?25l")
+	}
+	_, err := io.WriteString(a.out, b.String())
+	return err
 }
 
 // raw returns the address of the output from a cursor on.
 func (a *attachment) raw(cursor int64) string {
 	return fmt.Sprintf("%s?view=%s&cursor=%d", report.OutputURI(a.job.ID), report.RawView, cursor)
-}
-
-// write writes to the terminal, after what will undo the modes that this sets has been noted.
-func (a *attachment) write(b []byte) error {
-	if undo := a.out.undo(); undo != a.out.noted {
-		a.out.noted = undo
-		fmt.Fprintln(a.undo, undo) // an error: the process that restores was killed
-	}
-	_, err := a.config.Out.Write(b)
-	return err
 }
 
 // print prints what the job's terminal does, from a cursor on. It returns the exit status of the
@@ -228,7 +203,7 @@ func (a *attachment) print(ctx context.Context, cursor int64) error {
 			return err
 		}
 		for _, p := range parts {
-			if err := a.write(a.out.pass(p.data)); err != nil {
+			if _, err := a.out.Write(a.pass(p.data)); err != nil {
 				return err
 			}
 		}
@@ -250,43 +225,89 @@ func (a *attachment) print(ctx context.Context, cursor int64) error {
 	}
 }
 
+// pass returns what of b to print: all but what asks the terminal something. b can be cut anywhere:
+// the begin of a sequence is held until the rest is there.
+func (a *attachment) pass(b []byte) (out []byte) {
+	b = append(a.held, b...)
+	a.held = nil
+	for {
+		k := bytes.IndexByte(b, escape.ESC)
+		if k < 0 {
+			return append(out, b...)
+		}
+		out, b = append(out, b[:k]...), b[k:]
+		q := escape.Scan(b)
+		if q.Open && len(b) <= escape.Longest {
+			a.held = bytes.Clone(b)
+			return out
+		}
+		if !asks(b[:q.Len], q) {
+			out = append(out, b[:q.Len]...)
+		}
+		b = b[q.Len:]
+	}
+}
+
+// asks reports whether a terminal answers a sequence. Sequences that change the window (CSI t) can
+// do so, too (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html).
+func asks(b []byte, q escape.Sequence) bool {
+	switch {
+	case q.Control:
+		switch q.Final {
+		case 'c', 't':
+			return true
+		case 'n': // CSI > n sets how keys are sent
+			return b[2] != '>'
+		case 'p':
+			return bytes.HasSuffix(b, []byte("$p"))
+		case 'q':
+			return b[2] == '>'
+		case 'u':
+			return b[2] == '?'
+		case 'x', 'y': // DECREQTPARM; checksums of the screen
+			return true
+		}
+		return false
+	case len(b) < 2:
+		return false
+	case b[1] == ']': // a colour or the clipboard, if "?" stands for it
+		text := strings.TrimRight(string(b[2:]), "\a\x1b\\")
+		return strings.HasSuffix(text, ";?")
+	case b[1] == 'P':
+		return bytes.HasPrefix(b[2:], []byte("$q")) || bytes.HasPrefix(b[2:], []byte("+q"))
+	}
+	return b[1] == 'Z' // DECID
+}
+
 // typeKeys sends what the person types. It returns errDetached if that is the key that detaches.
 func (a *attachment) typeKeys(ctx context.Context) error {
-	buffer, held := make([]byte, 4<<10), 0
+	keys := bufio.NewReader(a.in)
 	for {
-		n, err := a.in.Read(buffer[held:])
-		if err != nil {
-			return fmt.Errorf("reading the terminal: %w", err)
+		var text strings.Builder
+		detaches := false
+		for more := true; more && !detaches; more = keys.Buffered() > 0 {
+			switch key, size, err := keys.ReadRune(); {
+			case err != nil:
+				return fmt.Errorf("reading the terminal: %w", err)
+			case key == detachKey:
+				detaches = true
+			case key != utf8.RuneError || size > 1: // else it is no UTF-8
+				text.WriteRune(key)
+			}
 		}
-		keys, _, detaches := bytes.Cut(buffer[:held+n], []byte{detachKey})
-		whole := wholeCharacters(keys)
-		if len(whole) > 0 {
-			err := a.send(ctx, map[string]any{"text": string(bytes.ToValidUTF8(whole, nil))})
+		if text.Len() > 0 {
+			err := a.send(ctx, map[string]any{"text": text.String()})
 			if errors.As(err, new(*lostError)) {
 				return err
 			}
 			if err != nil { // a program has ended meanwhile, or takes nothing
-				io.WriteString(a.config.Out, "\a")
+				io.WriteString(a.out, "\a")
 			}
 		}
 		if detaches {
 			return errDetached
 		}
-		held = copy(buffer, keys[len(whole):])
 	}
-}
-
-// wholeCharacters returns b without a last character that lacks some of its bytes.
-func wholeCharacters(b []byte) []byte {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if c := b[len(b)-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return b[:len(b)-i]
-			}
-			break
-		}
-	}
-	return b
 }
 
 // send sends input to the job.
@@ -304,70 +325,61 @@ func (a *attachment) resize(ctx context.Context, rows, cols int) error {
 	return a.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
 }
 
-// A process of its own waits for the end of the command, and restores the terminal if the command
-// could not. It leads a session of its own, so that no signal from the terminal ends it. Its
-// standard input is the terminal, its descriptor 3 the pipe, from which it reads what undoes the
-// modes, one a line, and at last the line restored.
+// reset undoes what programs set in a terminal, as far as that would disturb whoever types at it
+// afterwards: modes, the alternate screen, how keys are reported (xterm's modifyOtherKeys and
+// kitty's protocol), margins, character sets, colours and the shape of the cursor. The cursor is in
+// the last line then.
+const reset = "\x1b[?1;6;12;1000;1002;1003;1004;1006;2004l\x1b[?1049l\x1b[?7;25h\x1b[4l\x1b>\x1b[>4m\x1b[=0u\x1b[r\x1b(B\x0f\x1b[m\x1b[0 q\x1b[999;1H"
 
-// restored is the last line of a command that has restored the terminal itself.
-const restored = "restored"
-
-// startRestorer starts the process. It knows the mode of the terminal when startRestorer returns.
-func (c *Config) startRestorer(terminal *os.File) (wait func(), undo *os.File, err error) {
+// takeTerminal makes a terminal raw. restore makes it what it was; if the command is killed, the
+// process that takeTerminal starts does the same. That leads a session of its own, so that no signal
+// from the terminal ends it, and its standard input ends with the command.
+func (c *Config) takeTerminal(terminal *os.File) (restore func(), err error) {
 	if c.Restorer == nil {
-		return nil, nil, errors.New("attach: this program is not found where it was started: start it by its full path")
+		return nil, errors.New("attach: this program is not found where it was started: start it by its full path")
 	}
-	theirs, undo, err := os.Pipe()
+	before, err := tty.Save(terminal)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer theirs.Close()
-	ready, readiness, err := os.Pipe()
+	mode, err := json.Marshal(before)
 	if err != nil {
-		undo.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	defer ready.Close()
-	p, err := os.StartProcess(c.Restorer[0], c.Restorer, &os.ProcAttr{
-		Files: []*os.File{terminal, readiness, nil, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+	ends, ended, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ends.Close()
+	p, err := os.StartProcess(c.Restorer[0], append(c.Restorer, string(mode)), &os.ProcAttr{
+		Files: []*os.File{ends, terminal, nil}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
-	readiness.Close()
-	if err == nil {
-		wait = func() { p.Wait() } // an error: it is reaped already
-		ready.SetReadDeadline(time.Now().Add(sockets.HelloTime))
-		if _, err = ready.Read(make([]byte, 1)); err != nil {
-			p.Kill()
-			wait()
-		}
-	}
 	if err != nil {
-		undo.Close()
-		return nil, nil, fmt.Errorf("starting the process that restores the terminal: %w", err)
+		ended.Close()
+		return nil, fmt.Errorf("starting the process that restores the terminal: %w", err)
 	}
-	return wait, undo, nil
+	restore = func() {
+		ended.Close()
+		p.Wait()                 // an error: it is reaped already
+		before.Restore(terminal) // if the process was killed; an error: the terminal is gone
+	}
+	if _, err := tty.Raw(terminal); err != nil {
+		restore()
+		return nil, err
+	}
+	return restore, nil
 }
 
-// restore is the command of that process.
+// restore is the command of the process that restores a terminal, which is its standard output.
 func (c *Config) restore() *cobra.Command {
-	return &cobra.Command{Annotations: named("restore"), Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		terminal, ok := c.In.(*os.File)
-		if !ok || !tty.IsTerminal(terminal) {
+	return &cobra.Command{Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		var before tty.Saved
+		terminal, ok := c.Out.(*os.File)
+		if !ok || json.Unmarshal([]byte(args[0]), &before) != nil {
 			return misuse{errors.New("restore is for attach: see async-repl help")}
 		}
-		restore, err := tty.Keep(terminal)
-		if err != nil {
-			return err
-		}
-		pipe := os.NewFile(3, "the pipe of attach")
-		unix.CloseOnExec(3)
-		c.Out.Write([]byte("\n")) // an error: the command was killed
-		lines, _ := io.ReadAll(pipe)
-		lines = bytes.TrimSuffix(lines, []byte("\n"))
-		undo := lines[bytes.LastIndexByte(lines, '\n')+1:]
-		if string(undo) == restored {
-			return nil
-		}
-		terminal.Write(undo) // an error: the terminal is gone
-		return restore()
+		io.Copy(io.Discard, c.In)   // nothing is written; it ends with the command
+		terminal.WriteString(reset) // an error: the terminal is gone
+		return before.Restore(terminal)
 	}}
 }

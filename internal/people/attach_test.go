@@ -20,6 +20,7 @@ import (
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/pythontest"
+	"asyncrepl/internal/text/escape"
 )
 
 // The tests here that start processes run alone: the engines of other tests would take them for
@@ -120,6 +121,7 @@ func TestAttach(t *testing.T) {
 	id := r.shell()
 	r.tool("send_command_input", map[string]any{"job_id": id, "text": "echo be''fore\n", "wait_seconds": 60})
 	seat := w.attach(r, id, 30, 100)
+	seat.shows(strings.Repeat("\n", 30) + "\x1b[H\x1b[2J") // what the terminal has shown scrolls away before
 	seat.shows("before\r\n$")
 	seat.types("echo $((6*7)) é\r")
 	seat.shows("42 é\r\n")
@@ -154,22 +156,46 @@ func TestAttachEndsWithItsJob(t *testing.T) {
 	seat.shows("Detached: job " + id + " failed (exit 7)")
 }
 
-// However attach ends, the terminal is what it was: its mode, and the modes that the job's programs
-// have set. The job continues.
+// However attach ends, the terminal is what it was: its mode, and what the job's programs have set
+// in it, before the attachment and during it. The job continues.
 func TestTerminalIsRestored(t *testing.T) {
-	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
+	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, 0} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
 			w := newWorld(t)
 			r := w.remote()
-			id := r.start(`printf '\033[?1049h\033[?2004hdrawn'; read x`)
+			id := r.start(`printf '\033[?1049h\033[?2004hdrawn'; read x; printf '\033[?1;12;25;1000;1002;1003;1004;1006h\033[?7l\033[4h\033[>4;2m\033[3;10r\033(0\033[2 q\033[7mset'; read y`)
 			r.asks(id)
 			seat := w.attach(r, id, 24, 80)
 			seat.shows("\x1b[?2004h\x1b[?1049h\x1b[H\x1b[2Jdrawn")
-			polltest.Until(t, "the terminal is raw", func() bool { mode, err := seat.pty.Mode(); return err == nil && !mode.Canon })
-			must.Do(t, seat.cmd.Process.Signal(sig))
+			seat.types("\r")
+			seat.shows("\x1b[7mset")
+			if mode := must.Get(seat.pty.Mode())(t); mode.Canon {
+				t.Errorf("the terminal is not raw: %+v", mode)
+			}
+			if sig == 0 {
+				seat.types("\x1d")
+			} else {
+				must.Do(t, seat.cmd.Process.Signal(sig))
+			}
 			seat.cmd.Wait()
 			seat.restored()
-			seat.shows("\x1b[?2004l\x1b[?1049l")
+			seat.shows("\x1b[999;1H")
+			var modes escape.Modes
+			modes.Write([]byte(seat.text()))
+			for n, want := range map[int]escape.Setting{
+				1: escape.Reset, 7: escape.Set, 12: escape.Reset, 25: escape.Set, 1000: escape.Reset, 1002: escape.Reset, 1003: escape.Reset,
+				1004: escape.Reset, 1006: escape.Reset, 1049: escape.Reset, 2004: escape.Reset,
+			} {
+				if got := modes.Setting(escape.Mode{Private: true, Number: n}); got != want {
+					t.Errorf("mode %d is %v", n, got)
+				}
+			}
+			_, undone, _ := strings.Cut(seat.text(), "\x1b[7mset")
+			for _, undo := range []string{"\x1b[4l", "\x1b[>4m", "\x1b[r", "\x1b(B", "\x1b[0 q", "\x1b[m"} {
+				if !strings.Contains(undone, undo) {
+					t.Errorf("the terminal does not get %q: %q", undo, undone)
+				}
+			}
 			r.asks(id) // it continues
 		})
 	}
@@ -209,7 +235,7 @@ func TestAttachNeedsTerminals(t *testing.T) {
 			t.Errorf("%v: %s", cmd.ProcessState, said)
 		}
 	}
-	w.run("restore").expect(t, "", "async-repl: restore is for attach: see async-repl help\n", 2)
+	w.run("restore", "{}").expect(t, "", "async-repl: restore is for attach: see async-repl help\n", 2)
 }
 
 // What asks the terminal something is left out of the output, wherever it is cut.
@@ -222,7 +248,7 @@ func TestQueriesAreLeftOut(t *testing.T) {
 	} {
 		text := []byte(passed + query + passed)
 		for size := 1; size <= len(text); size++ {
-			var f filter
+			var f attachment
 			var got []byte
 			for i := 0; i < len(text); i += size {
 				got = append(got, f.pass(text[i:min(i+size, len(text))])...)
@@ -232,7 +258,7 @@ func TestQueriesAreLeftOut(t *testing.T) {
 			}
 		}
 	}
-	var f filter
+	var f attachment
 	long := "\x1b]0;" + strings.Repeat("x", 1000)
 	if got := string(f.pass([]byte(long))) + string(f.pass([]byte("y\a"))); got != long+"y\a" {
 		t.Errorf("a long title: %q", got)

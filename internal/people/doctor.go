@@ -4,8 +4,8 @@ package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/user"
@@ -13,26 +13,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/text/pattern"
 )
 
-// The doctor tries what it can try: a server of its own runs a job whose output is too long for
-// memory, and says what works; a command says hello to an engine. The rest is about what happens at
-// a logout, which can only be read.
+// The doctor tries what it can try: it starts a server as a client does, runs a job whose output is
+// too long for memory, reaches the engine as a command does, and asks what works. The rest is about
+// what happens at a logout, which can only be read.
 
 // A finding is what a check has found.
-type finding struct {
-	state string
-	what  string
-	text  string
-}
+type finding struct{ state, what, text string }
 
 // States of a finding.
 const (
@@ -42,12 +36,10 @@ const (
 )
 
 func (c *Config) doctor() *cobra.Command {
-	return &cobra.Command{Annotations: named("doctor"), Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		ctx := cmd.Context()
-		place, tried := c.checkSockets(ctx)
-		all := slices.Concat(c.checkServer(ctx), tried, c.checkEngines(ctx), atLogout("/", os.Getuid(), place))
+	return &cobra.Command{Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		all, place := c.tryServer(cmd.Context())
 		code := exit(0)
-		for _, f := range all {
+		for _, f := range append(all, atLogout("/", os.Getuid(), place)...) {
 			fmt.Fprintf(c.Out, "%-5s  %s: %s\n", f.state, f.what, f.text)
 			if f.state == fails {
 				code = failed
@@ -64,37 +56,37 @@ const tryTime = 30 * time.Second
 // to the state directory.
 const tryLine = "head -c 1000000 /dev/zero | tr '\\0' x"
 
-// checkServer starts a server that records nothing, runs a job with it and asks it what works.
-func (c *Config) checkServer(ctx context.Context) (all []finding) {
+// tryServer tries a server, and asks all engines that run. place is the directory of the sockets, or
+// empty if no command reaches the server's engine there.
+func (c *Config) tryServer(ctx context.Context) (all []finding, place string) {
 	found := func(state, what, text string) { all = append(all, finding{state, what, text}) }
-	conn, err := c.Own(ctx)
-	if err != nil {
-		found(fails, "server", err.Error())
-		return all
+	h := &host{what: "the server that was started"}
+	var err error
+	if h.mcp, h.conn, err = c.Own(); err == nil {
+		defer h.conn.Close()
+		_, err = answer(ctx, h, tryTime, func(ctx context.Context) (any, error) { return nil, h.mcp.Initialize(ctx) })
 	}
-	h := &host{mcp: client.New(conn, conn), conn: conn}
-	defer conn.Close()
-	if err := h.mcp.Initialize(ctx); err != nil {
-		found(fails, "server", err.Error())
-		return all
+	var job, status client.Reply
+	if err == nil {
+		job, err = h.call(ctx, tryTime, "execute_command_async", map[string]any{"command": tryLine, "tty": false, "wait_seconds": tryTime.Seconds(), "max_chars": 1})
 	}
-	job, err := h.call(ctx, tryTime, "execute_command_async", map[string]any{"command": tryLine, "tty": false, "wait_seconds": tryTime.Seconds(), "max_chars": 1})
-	status, statusErr := h.call(ctx, 0, "server_status", nil)
+	if err == nil {
+		status, err = h.call(ctx, 0, "server_status", nil)
+	}
 	switch {
-	case err != nil || statusErr != nil:
-		found(fails, "job", errors.Join(err, statusErr).Error())
-		return all
+	case err != nil:
+		found(fails, "server", err.Error())
 	case job.Header("Status") != "completed":
 		found(fails, "job", "a shell command "+job.Header("Status"))
 	default:
 		found(works, "job", "a shell command runs")
 	}
-	disk := finding{works, "state directory", "none"}
+	disk := finding{mind, "state directory", "there is none, so nothing is recorded, and long output is kept in part: set REPL_STATE_DIR"}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch name {
 		case "Works":
-			for _, one := range strings.Split(value, "; ") {
+			for one := range strings.SplitSeq(value, "; ") {
 				found(works, "server", one)
 			}
 		case "Does not work":
@@ -102,56 +94,36 @@ func (c *Config) checkServer(ctx context.Context) (all []finding) {
 		case "Python":
 			found(works, "Python", value)
 		case "Disk":
-			disk.text = value
+			disk.state, disk.text = works, value
 		case "Not written to disk":
 			disk.state, disk.text = fails, value
 		}
 	}
-	return append(all, disk)
-}
-
-// checkSockets says hello to an engine that this process plays. It returns the directory of the
-// sockets, or the empty string if there is none.
-func (c *Config) checkSockets(ctx context.Context) (place string, all []finding) {
-	d, err := sockets.OpenFirst(c.Places)
-	if err != nil {
-		return "", []finding{{fails, "sockets", strings.ReplaceAll(err.Error(), "\n", "; ")}}
+	if err == nil {
+		all = append(all, disk)
 	}
-	defer d.Close()
-	l, err := d.Listen(strings.Repeat("0", 16))
-	if err != nil {
-		return d.Path(), []finding{{fails, "sockets", err.Error()}}
-	}
-	var answering sync.WaitGroup
-	answering.Go(func() { // joined below; ends with the listener
-		if conn, err := l.Accept(); err == nil {
-			defer conn.Close()
-			if _, err := conn.Hear(c.Version); err == nil {
-				conn.Welcome(sockets.Welcome{Version: c.Version}) // an error: the other end finds it
-			}
-		}
-	})
-	conn, _, err := d.Dial(ctx, l.Name(), sockets.Hello{Role: sockets.Person})
-	l.Close()
-	answering.Wait()
-	if err != nil {
-		return d.Path(), []finding{{fails, "sockets", fmt.Sprintf("in %s: %v", d.Path(), err)}}
-	}
-	conn.Close()
-	return d.Path(), []finding{{works, "sockets", "commands reach engines in " + d.Path()}}
-}
-
-// checkEngines says which engines can be asked.
-func (c *Config) checkEngines(ctx context.Context) (all []finding) {
 	f := c.reach(ctx)
 	defer f.close()
 	for _, e := range f.engines {
-		all = append(all, finding{works, "engine", fmt.Sprintf("process %d answers, version %s", e.PID, e.Version)})
+		if !strings.Contains(status.Header("Version"), fmt.Sprintf(", pid %d,", e.PID)) {
+			found(works, "engine", fmt.Sprintf("process %d answers, version %s", e.PID, e.Version))
+			continue
+		}
+		place = e.place
+		found(works, "sockets", "commands reach engines in "+place)
+		if e.Lone {
+			found(mind, "client", "jobs end with the client that started them: the server is one process (REPL_KEEPER=off)")
+		} else {
+			found(works, "client", "jobs can outlive the client that started them")
+		}
+	}
+	if place == "" && err == nil {
+		found(fails, "sockets", "no command reaches the engine that was tried")
 	}
 	for _, err := range f.silent {
-		all = append(all, finding{fails, "engine", err.Error()})
+		found(fails, "engine", err.Error())
 	}
-	return all
+	return all, place
 }
 
 // atLogout says what a logout of the user ends, as systemd-logind does
@@ -198,34 +170,27 @@ var ownGroup = pattern.Lazy(`(?m)^0::(.*)$`)
 var kills = pattern.Lazy(`(?m)^\s*KillUserProcesses\s*=\s*(\S+)`)
 
 // killsAtLogout returns yes or no as logind's setting KillUserProcesses says, and the file that
-// says so; both are empty if none does. Of the main file the first found counts, and then the
-// drop-ins by their names.
+// says so; both are empty if none does. The directories are from the weakest to the strongest. The
+// main file of the strongest counts, and then the drop-ins in the order of their names.
 func killsAtLogout(root string) (kill, file string) {
-	read := func(path string) bool {
-		b, err := os.ReadFile(filepath.Join(root, path))
+	dirs := make(map[string]string) // the strongest directory that has a file; the main file comes before the drop-ins
+	for _, dir := range []string{"/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"} {
+		for _, pattern := range []string{"logind.conf", "logind.conf.d/*.conf"} {
+			found, _ := fs.Glob(os.DirFS(filepath.Join(root, dir)), pattern) // an error: the pattern is bad
+			for _, name := range found {
+				dirs[name] = dir
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		path := filepath.Join(dirs[name], name)
+		b, _ := os.ReadFile(filepath.Join(root, path)) // an error: it says nothing
 		for _, m := range kills().FindAllSubmatch(b, -1) {
 			kill, file = "no", path
 			if slices.Contains([]string{"yes", "true", "1", "on"}, strings.ToLower(string(m[1]))) {
 				kill = "yes"
 			}
 		}
-		return err == nil
-	}
-	places := []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"}
-	for _, dir := range places {
-		if read(dir + "/logind.conf") {
-			break
-		}
-	}
-	dropIns := make(map[string]string)
-	for _, dir := range slices.Backward(places) {
-		found, _ := filepath.Glob(filepath.Join(root, dir, "logind.conf.d/*.conf"))
-		for _, path := range found {
-			dropIns[filepath.Base(path)] = dir + "/logind.conf.d/" + filepath.Base(path)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
-		read(dropIns[name])
 	}
 	return kill, file
 }

@@ -3,8 +3,8 @@
 package people
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,19 +13,24 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/test/must"
 )
 
-// The doctor tries a server and the sockets. It exits with 1 if something does not work.
+// The doctor tries a server and asks all engines. It exits with 1 if something does not work.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.serve()
-	w.own = w.engine().records
+	w.own = func() (*client.Client, io.Closer, error) {
+		conn, err := s.records(t.Context())
+		return client.New(conn, conn), conn, err
+	}
 	got := w.run("doctor")
 	for _, want := range []string{
 		"ok     job: a shell command runs\n", "ok     server: guard (pid ", "ok     sockets: commands reach engines in " + w.place + "\n",
-		"ok     engine: process ", "ok     state directory: ",
+		"ok     client: jobs can outlive the client that started them\n", "ok     state directory: ",
 		"fails  server: jobs have no program pip of their own", // the engine of this test has none
 	} {
 		if !strings.Contains(got.out, want) {
@@ -35,13 +40,16 @@ func TestDoctor(t *testing.T) {
 	if got.code != 1 || got.err != "" || strings.Count(got.out, "fails") != 1 {
 		t.Errorf("exit %d, %q:\n%s", got.code, got.err, got.out)
 	}
+	s.welcomes(func(w *sockets.Welcome) { w.Lone = true })
+	w.run("doctor").expect(t, "~\nnote   client: jobs end with the client that started them", "", 1)
+	s.welcomes(func(w *sockets.Welcome) { w.PID++ }) // another engine than the one that is tried
+	w.run("doctor").expect(t, "~\nfails  sockets: no command reaches the engine that was tried\n", "", 1)
+	w.run("doctor").expect(t, fmt.Sprintf("~\nok     engine: process %d answers, version test\n", os.Getpid()+1), "", 1)
 	s.stop()
 	must.Do(t, os.Chmod(w.place, 0o755))
-	w.own = func(context.Context) (io.ReadWriteCloser, error) {
-		return nil, errors.New("REPL_GRACE=\"x\" can't be used")
-	}
+	w.own = func() (*client.Client, io.Closer, error) { return nil, nil, errors.New("it can't be started") }
 	got = w.run("doctor")
-	if want := "fails  server: REPL_GRACE=\"x\" can't be used\nfails  sockets: " + w.place + " belongs to user "; got.code != 1 || !strings.HasPrefix(got.out, want) {
+	if want := "fails  server: it can't be started\nfails  engine: " + w.place + " belongs to user "; got.code != 1 || !strings.HasPrefix(got.out, want) {
 		t.Errorf("exit %d, got:\n%s\nwant:\n%s", got.code, got.out, want)
 	}
 	must.Do(t, os.Chmod(w.place, 0o700))

@@ -27,15 +27,9 @@ type host struct {
 	sockets.Welcome // zero: the records
 	mcp             *client.Client
 	conn            io.Closer
+	what            string // what it is, in errors
 	place           string // the directory of its socket
 	name            sockets.Name
-}
-
-func (h *host) String() string {
-	if h.place == "" {
-		return "the records of past jobs"
-	}
-	return fmt.Sprintf("the engine of process %d", h.PID)
 }
 
 // A fleet is the engines of a user.
@@ -93,7 +87,7 @@ func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) 
 	if err != nil {
 		return nil, err
 	}
-	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, place: dir.Path(), name: name}
+	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, what: fmt.Sprintf("the engine of process %d", welcome.PID), place: dir.Path(), name: name}
 	if err := e.mcp.Initialize(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
@@ -113,7 +107,7 @@ func (f *fleet) past(ctx context.Context) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the records of past jobs: %w", err)
 	}
-	f.records = &host{mcp: client.New(conn, conn), conn: conn}
+	f.records = &host{mcp: client.New(conn, conn), conn: conn, what: "the records of past jobs"}
 	return f.records, f.records.mcp.Initialize(ctx)
 }
 
@@ -198,7 +192,7 @@ func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(co
 	case err == nil, errors.As(err, new(*client.Refusal)), ctx.Err() != nil:
 		return got, err
 	case limited.Err() != nil:
-		return got, fmt.Errorf("%s does not answer within %v", e, sockets.HelloTime)
+		return got, fmt.Errorf("%s does not answer within %v", e.what, wait+sockets.HelloTime)
 	}
 	return got, &lostError{e, err}
 }
@@ -210,7 +204,7 @@ type lostError struct {
 }
 
 func (l *lostError) Error() string {
-	return fmt.Sprintf("the connection to %s is lost: %v", l.from, l.why)
+	return fmt.Sprintf("the connection to %s is lost: %v", l.from.what, l.why)
 }
 
 // call calls a tool, which can wait for so long.

@@ -33,7 +33,7 @@ const toldCode = 2
 const callMax = 16 << 20
 
 func (c *Config) hook() *cobra.Command {
-	cmd := &cobra.Command{Annotations: named("hook"), RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error {
 		ids := shownRunning(c.In)
 		if ids == nil {
 			return nil

@@ -19,7 +19,7 @@ import (
 func (c *Config) logs() *cobra.Command {
 	var follow bool
 	var chosen string
-	cmd := &cobra.Command{Annotations: named("logs"), ValidArgsFunction: c.completeJobs(true, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &cobra.Command{ValidArgsFunction: c.completeJobs(true, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		switch {
 		case chosen != report.TextView && chosen != report.RawView && chosen != report.ScreenView:
 			return misuse{fmt.Errorf("logs: --view is %s, %s or %s", report.TextView, report.RawView, report.ScreenView)}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/terminal/tty"
 )
 
 // A Config is what the commands get from the program.
@@ -20,15 +23,21 @@ type Config struct {
 	Places  []string // the directories that can have the sockets of engines
 	// Past connects to a server over the records of past jobs; nil: there are none.
 	Past func(context.Context) (io.ReadWriteCloser, error)
-	// Own connects to a server in this process that records nothing. The doctor tries it.
-	Own func(context.Context) (io.ReadWriteCloser, error)
+	// Own starts a server as a client does, but one that records nothing. The doctor tries it.
+	Own func() (*client.Client, io.Closer, error)
 
 	// Restorer is the command line that runs the command restore, with which attach restores a
-	// terminal.
+	// terminal. The terminal's mode follows it.
 	Restorer []string
 
 	In       io.Reader
 	Out, Err io.Writer
+}
+
+// toTerminal reports whether standard output is a terminal.
+func (c *Config) toTerminal() bool {
+	f, ok := c.Out.(*os.File)
+	return ok && tty.IsTerminal(f)
 }
 
 // A Row describes a command in the help.
@@ -85,11 +94,15 @@ func (c *Config) commands() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
 	})
-	ours := []*cobra.Command{c.ps(), c.logs(), c.wait(), c.send(), c.cancel(), c.hook(), c.completion(), c.doctor(), c.attach(), c.restore()}
+	ours := map[string]*cobra.Command{
+		"ps": c.ps(), "logs": c.logs(), "wait": c.wait(), "send": c.send(), "cancel": c.cancel(), "attach": c.attach(), "restore": c.restore(),
+		"hook": c.hook(), "completion": c.completion(), "doctor": c.doctor(),
+	}
 	for _, row := range c.Rows {
-		cmd := &cobra.Command{Run: func(*cobra.Command, []string) {}} // the program runs it, and never through this table
-		if i := slices.IndexFunc(ours, func(o *cobra.Command) bool { return o.Annotations[name] == row.Name }); i >= 0 {
-			cmd = ours[i]
+		cmd := ours[row.Name]
+		if cmd == nil { // the program runs it, and never through this table
+			cmd = &cobra.Command{Run: func(*cobra.Command, []string) {}}
+		} else {
 			cmd.Args = asked(cmd.Args)
 		}
 		cmd.Use, cmd.Short, cmd.Hidden = row.Name+" "+row.Arguments, row.Summary, row.Summary == ""
@@ -98,11 +111,6 @@ func (c *Config) commands() *cobra.Command {
 	}
 	return root
 }
-
-// name is the annotation by which a command finds its row.
-const name = "name"
-
-func named(n string) map[string]string { return map[string]string{name: n} }
 
 // unknown refuses a command that there is none of, and suggests others.
 func (c *Config) unknown(root *cobra.Command, args []string) error {

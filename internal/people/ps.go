@@ -44,7 +44,7 @@ type engineState struct {
 
 func (c *Config) ps() *cobra.Command {
 	var watch, all, asJSON bool
-	cmd := &cobra.Command{Annotations: named("ps"), Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		write := writeTable
 		if asJSON {
 			write = func(w io.Writer, s *state) { writeJSON(w, s) }

@@ -22,7 +22,7 @@ import (
 func (c *Config) send() *cobra.Command {
 	var bare, eof, secret bool
 	var keys []string
-	cmd := &cobra.Command{Annotations: named("send"), ValidArgsFunction: c.completeJobs(false, false), Args: cobra.RangeArgs(1, 2), RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &cobra.Command{ValidArgsFunction: c.completeJobs(false, false), Args: cobra.RangeArgs(1, 2), RunE: func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		switch given := len(args) == 2; {
 		case given && secret:
@@ -78,11 +78,11 @@ const secretMax = 64 << 10
 // askSecret reads a line from standard input, without echo if that is a terminal.
 func (c *Config) askSecret(ctx context.Context, j job) (string, error) {
 	if f, ok := c.In.(*os.File); ok && tty.IsTerminal(f) {
-		restore, err := tty.Hide(f)
+		before, err := tty.Hide(f)
 		if err != nil {
 			return "", err
 		}
-		defer restore() // an error: the terminal is gone
+		defer before.Restore(f) // an error: the terminal is gone
 		prompt := "Text: "
 		if j.Question != nil && j.Question.Prompt != "" {
 			prompt = report.OneLine(j.Question.Prompt)
@@ -114,7 +114,7 @@ func (c *Config) askSecret(ctx context.Context, j job) (string, error) {
 
 func (c *Config) cancel() *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{Annotations: named("cancel"), ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
+	cmd := &cobra.Command{ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
 		ctx := cmd.Context()
 		f := c.reach(ctx)
 		defer f.close()

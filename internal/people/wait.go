@@ -29,7 +29,7 @@ const (
 func (c *Config) wait() *cobra.Command {
 	var first bool
 	var limit string
-	cmd := &cobra.Command{Annotations: named("wait"), ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
+	cmd := &cobra.Command{ValidArgsFunction: c.completeJobs(false, true), Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, ids []string) error {
 		ctx := cmd.Context()
 		d, err := timeLimit(limit)
 		if err != nil {

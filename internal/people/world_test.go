@@ -59,7 +59,7 @@ type world struct {
 	t     *testing.T
 	place string
 	past  func(context.Context) (io.ReadWriteCloser, error)
-	own   func(context.Context) (io.ReadWriteCloser, error)
+	own   func() (*client.Client, io.Closer, error)
 	stdin io.Reader
 
 	served int    // the number of engines that listen

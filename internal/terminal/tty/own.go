@@ -13,14 +13,17 @@ import (
 
 // These functions are for the terminal that a person sits at, which others have opened.
 
-// Hide stops showing what is typed at a terminal. restore returns it to its mode of before.
-func Hide(f *os.File) (restore func() error, err error) {
+// A Saved is the mode that a terminal had. As JSON, it can be restored by another process.
+type Saved unix.Termios
+
+// Hide stops showing what is typed at a terminal. It returns the mode of before.
+func Hide(f *os.File) (Saved, error) {
 	return change(f, func(t *unix.Termios) { t.Lflag = t.Lflag&^unix.ECHO | unix.ECHONL })
 }
 
-// Raw passes all keys of a terminal on as they are typed, and what is written to it as it is.
-// restore returns it to its mode of before.
-func Raw(f *os.File) (restore func() error, err error) {
+// Raw passes all keys of a terminal on as they are typed, and what is written to it as it is. It
+// returns the mode of before.
+func Raw(f *os.File) (Saved, error) {
 	return change(f, func(t *unix.Termios) { // cfmakeraw does the same: https://man7.org/linux/man-pages/man3/termios.3.html
 		t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 		t.Oflag &^= unix.OPOST
@@ -30,28 +33,29 @@ func Raw(f *os.File) (restore func() error, err error) {
 	})
 }
 
-// Keep changes nothing. restore returns the terminal to the mode that it has now.
-func Keep(f *os.File) (restore func() error, err error) { return change(f, func(*unix.Termios) {}) }
+// Save returns the mode of a terminal.
+func Save(f *os.File) (Saved, error) { return change(f, func(*unix.Termios) {}) }
 
-// change changes the mode of a terminal.
-func change(f *os.File, to func(*unix.Termios)) (restore func() error, err error) {
-	var before *unix.Termios
-	set := func(t *unix.Termios) error {
-		return descriptor.Use(f, func(fd int) error { return unix.IoctlSetTermios(fd, setTermios, t) })
-	}
-	err = descriptor.Use(f, func(fd int) (err error) {
-		before, err = unix.IoctlGetTermios(fd, getTermios)
-		return err
+// Restore returns a terminal to a mode that it had.
+func (s Saved) Restore(f *os.File) error {
+	return descriptor.Use(f, func(fd int) error { return unix.IoctlSetTermios(fd, setTermios, (*unix.Termios)(&s)) })
+}
+
+// change changes the mode of a terminal and returns the one of before.
+func change(f *os.File, to func(*unix.Termios)) (before Saved, err error) {
+	err = descriptor.Use(f, func(fd int) error {
+		t, err := unix.IoctlGetTermios(fd, getTermios)
+		if err != nil {
+			return err
+		}
+		before = Saved(*t)
+		to(t)
+		return unix.IoctlSetTermios(fd, setTermios, t)
 	})
-	if err == nil {
-		after := *before
-		to(&after)
-		err = set(&after)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("setting the mode of %s: %w", f.Name(), err)
+		return before, fmt.Errorf("setting the mode of %s: %w", f.Name(), err)
 	}
-	return func() error { return set(before) }, nil
+	return before, nil
 }
 
 // SizeOf returns the size of a terminal.
