@@ -96,7 +96,7 @@ type attachment struct {
 func (a *attachment) screen(ctx context.Context) (rows string, about resource.Screen, err error) {
 	contents, err := a.job.at.read(ctx, 0, report.OutputURI(a.job.ID)+"?view="+report.ScreenView)
 	if err != nil {
-		return "", about, plain(err)
+		return "", about, err
 	}
 	if len(contents) != 1 || contents[0].Text == nil {
 		return "", about, errors.New("the answer is no screen")

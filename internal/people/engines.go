@@ -3,6 +3,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/resource"
+	"asyncrepl/internal/text/pattern"
 )
 
 // A host is a server that a command is connected to: that of an engine, or the one over the
@@ -130,42 +132,38 @@ type job struct {
 // leastID is the length of the shortest id that can be looked for, as of the tools.
 const leastID = 8
 
+// isID matches what can be the id of a job, or the begin of one.
+var isID = pattern.Lazy(fmt.Sprintf(`^[0-9A-Za-z]{%d,}$`, leastID))
+
 // find returns the job with an id, which can be shortened.
 func (f *fleet) find(ctx context.Context, id string) (job, error) {
-	isLetter := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
-	if len(id) < leastID || strings.ContainsFunc(id, func(r rune) bool { return !isLetter(r) }) {
+	if !isID().MatchString(id) {
 		return job{}, fmt.Errorf("%q is no job: give its id, or the first %d characters or more of it", id, leastID)
 	}
 	var found []job
-	var several error  // a server has more than one
-	var others []error // neither that nor that a server has no such job
+	var several, other error // a server has several such jobs, or could not be asked
 	ask := func(e *host) {
 		doc, err := e.document(ctx, id)
-		refusal := (*client.Refusal)(nil)
 		switch {
-		case errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "No such "):
-			return
-		case refusal != nil && strings.HasPrefix(refusal.Text, "The ids of "):
-			several = plain(err)
-			return
-		case err != nil:
-			others = append(others, plain(err))
-			return
-		}
-		if !slices.ContainsFunc(found, func(j job) bool { return j.ID == doc.ID }) { // two engines can have one record
-			found = append(found, job{doc, e})
+		case err == nil:
+			if !slices.ContainsFunc(found, func(j job) bool { return j.ID == doc.ID }) { // two engines can have one record
+				found = append(found, job{doc, e})
+			}
+		case strings.HasPrefix(err.Error(), "The ids of "):
+			several = err
+		case !strings.HasPrefix(err.Error(), "No such "):
+			other = err
 		}
 	}
 	for _, e := range f.engines {
 		ask(e)
 	}
 	if len(found) == 0 && several == nil {
-		switch past, err := f.past(ctx); {
-		case err != nil:
-			others = append(others, err)
-		case past != nil:
+		past, err := f.past(ctx)
+		if err == nil && past != nil {
 			ask(past)
 		}
+		other = cmp.Or(other, err)
 	}
 	switch {
 	case several != nil:
@@ -174,8 +172,8 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 		return found[0], nil
 	case len(found) > 1:
 		return job{}, fmt.Errorf("the ids of %d jobs begin with %s: give more of the id", len(found), id)
-	case others != nil:
-		return job{}, others[0]
+	case other != nil:
+		return job{}, other
 	case f.silent != nil:
 		return job{}, fmt.Errorf("no job %s was found, and an engine that may have it can't be asked: %w", id, f.silent[0])
 	}
@@ -183,14 +181,17 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 }
 
 // answer returns the result of ask, which gets a context that allows wait and the time of an
-// answer.
+// answer. A refusal is returned in the words of the server alone.
 func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, wait+sockets.HelloTime)
 	defer cancel()
 	got, err := ask(limited)
+	refusal := (*client.Refusal)(nil)
 	switch {
-	case err == nil, errors.As(err, new(*client.Refusal)), ctx.Err() != nil:
+	case err == nil, ctx.Err() != nil:
 		return got, err
+	case errors.As(err, &refusal):
+		return got, errors.New(strings.TrimSuffix(refusal.Text, "."))
 	case limited.Err() != nil:
 		return got, fmt.Errorf("%s does not answer within %v", e.what, wait+sockets.HelloTime)
 	}
@@ -209,16 +210,7 @@ func (l *lostError) Error() string {
 
 // call calls a tool, which can wait for so long.
 func (e *host) call(ctx context.Context, wait time.Duration, tool string, args map[string]any) (client.Reply, error) {
-	r, err := answer(ctx, e, wait, func(ctx context.Context) (client.Reply, error) { return e.mcp.Call(ctx, tool, args) })
-	return r, plain(err)
-}
-
-// plain returns a refusal in the words of the server alone.
-func plain(err error) error {
-	if refusal := (*client.Refusal)(nil); errors.As(err, &refusal) {
-		return errors.New(strings.TrimSuffix(refusal.Text, "."))
-	}
-	return err
+	return answer(ctx, e, wait, func(ctx context.Context) (client.Reply, error) { return e.mcp.Call(ctx, tool, args) })
 }
 
 // read reads a resource, which can wait for so long.

@@ -98,7 +98,7 @@ type part struct {
 func (e *host) output(ctx context.Context, wait time.Duration, uri string) (parts []part, rng resource.Range, err error) {
 	contents, err := e.read(ctx, wait, uri)
 	if err != nil {
-		return nil, rng, plain(err)
+		return nil, rng, err
 	}
 	for _, c := range contents {
 		meta, err := json.Marshal(c.Meta[resource.OutputMeta])

@@ -260,6 +260,10 @@ func TestWaitForSeveral(t *testing.T) {
 	w.run("wait", good.ID(), bad.ID()).expect(t, line(good)+line(bad), "", 1)
 	w.run("wait", good.ID(), good.ID()).expect(t, line(good)+line(good), "", 0)
 	w.run("wait", "--any", long.ID(), bad.ID()).expect(t, line(bad), "", 3)
+	for range 20 { // of those that have ended, the first given is meant
+		w.run("wait", "--any", long.ID(), good.ID(), bad.ID()).expect(t, line(good), "", 0)
+		w.run("wait", "--any", bad.ID(), good.ID()).expect(t, line(bad), "", 3)
+	}
 	w.run("wait", "--timeout", "0.2", long.ID(), good.ID()).expect(t, line(good), "async-repl: the time is over: 1 of 2 jobs have ended\n", 124)
 	asks := s.start("printf 'PIN: '; read x")
 	w.run("wait", long.ID(), asks.ID()).expect(t, asks.ID()+" waits for input: PIN:\n", "", 123)

@@ -3,7 +3,6 @@
 package people
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -29,45 +29,52 @@ type state struct {
 
 // An engineState is an engine as ps shows it.
 type engineState struct {
-	PID       int                `json:"pid"`
-	Version   string             `json:"version"`
-	Workspace string             `json:"workspace"`
-	Since     time.Time          `json:"since"`
-	Attended  bool               `json:"attended"` // a client is connected
-	Left      time.Time          `json:"client_left,omitzero"`
-	Ends      time.Time          `json:"ends,omitzero"`      // when it ends unless a client comes
-	Trims     time.Time          `json:"rest_ends,omitzero"` // when it ends what is not kept
-	Kept      int                `json:"kept,omitempty"`
-	Sessions  []string           `json:"sessions,omitempty"`
-	Jobs      []*report.Document `json:"jobs"`
+	about
+	Sessions []string           `json:"sessions,omitempty"`
+	Jobs     []*report.Document `json:"jobs"`
+}
+
+// about is what an engine says of itself: a [sockets.Welcome] with the names that ps gives it.
+type about struct {
+	Version   string    `json:"version"`
+	Workspace string    `json:"workspace"`
+	PID       int       `json:"pid"`
+	Since     time.Time `json:"since"`
+	Attended  bool      `json:"attended"` // a client is connected
+	Left      time.Time `json:"client_left,omitzero"`
+	Ends      time.Time `json:"ends,omitzero"`      // when it ends unless a client comes
+	Trims     time.Time `json:"rest_ends,omitzero"` // when it ends what is not kept
+	Kept      int       `json:"kept,omitempty"`
+	Lone      bool      `json:"lone,omitempty"` // it ends with its client
 }
 
 func (c *Config) ps() *cobra.Command {
 	var watch, all, asJSON bool
 	cmd := &cobra.Command{Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		write := writeTable
-		if asJSON {
-			write = func(w io.Writer, s *state) { writeJSON(w, s) }
-		}
-		for before := []byte(nil); ; {
+		for before := ""; ; {
 			s, err := c.look(cmd.Context(), all)
 			if err != nil {
 				return err
 			}
-			var b bytes.Buffer
-			write(&b, s)
-			if !bytes.Equal(b.Bytes(), before) {
-				if watch && c.toTerminal() {
-					b = *bytes.NewBuffer(append([]byte("\x1b[H\x1b[2J"), b.Bytes()...))
+			var b strings.Builder
+			if asJSON {
+				enc := json.NewEncoder(&b)
+				enc.SetIndent("", "  ")
+				enc.Encode(s) // an error: nothing is written
+			} else {
+				writeTable(&b, s)
+			}
+			if text := b.String(); text != before {
+				if before = text; watch && c.toTerminal() {
+					text = "\x1b[H\x1b[2J" + text
 				}
-				if _, err := c.Out.Write(b.Bytes()); err != nil {
+				if _, err := io.WriteString(c.Out, text); err != nil {
 					return err
 				}
 			}
 			if !watch {
 				return nil
 			}
-			before = bytes.TrimPrefix(b.Bytes(), []byte("\x1b[H\x1b[2J"))
 			select {
 			case <-time.After(watchPause):
 			case <-cmd.Context().Done():
@@ -95,21 +102,23 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 	shown := make(map[string]bool)
 	for _, e := range f.engines {
 		jobs, err := e.list(ctx, all)
-		status, statusErr := e.call(ctx, 0, "server_status", nil)
-		if err != nil || statusErr != nil { // it has ended meanwhile, or hangs
-			s.Silent = append(s.Silent, fmt.Sprintf("process %d: %v", e.PID, firstOf(err, statusErr)))
+		var status client.Reply
+		if err == nil {
+			status, err = e.call(ctx, 0, "server_status", nil)
+		}
+		if err != nil { // it has ended meanwhile, or hangs
+			s.Silent = append(s.Silent, fmt.Sprintf("process %d: %v", e.PID, err))
 			continue
 		}
-		jobs = slices.DeleteFunc(jobs, func(j *report.Document) bool {
-			earlier := j.Created.Before(e.Since) // of an engine before it, whose records it has
-			if earlier && !shown[j.ID] {
+		one := engineState{about: about(e.Welcome), Jobs: []*report.Document{}}
+		for _, j := range jobs {
+			switch {
+			case !j.Created.Before(e.Since):
+				one.Jobs = append(one.Jobs, j)
+			case !shown[j.ID]: // of an engine before it, whose records it has
 				s.Past = append(s.Past, j)
 			}
 			shown[j.ID] = true
-			return earlier
-		})
-		one := engineState{
-			PID: e.PID, Version: e.Version, Workspace: e.Workspace, Since: e.Since.UTC(), Attended: e.Attended, Left: e.Left, Ends: e.Ends, Trims: e.Trims, Kept: e.Kept, Jobs: jobs,
 		}
 		for line := range strings.Lines(string(status)) {
 			for _, kind := range []string{"Session", "Shell session"} {
@@ -133,10 +142,6 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 	return s, err
 }
 
-func firstOf(errs ...error) error {
-	return errs[slices.IndexFunc(errs, func(err error) bool { return err != nil })]
-}
-
 // list returns the jobs of an engine, the newest first: those that have not ended, or all.
 func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 	list := []*report.Document{}
@@ -146,14 +151,7 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 	}
 	for _, status := range statuses {
 		for before, more := "", true; more; {
-			args := map[string]any{"limit": 200}
-			if status != "" {
-				args["status"] = status
-			}
-			if before != "" {
-				args["before"] = before
-			}
-			reply, err := e.call(ctx, 0, "list_jobs", args)
+			reply, err := e.call(ctx, 0, "list_jobs", map[string]any{"limit": 200, "status": status, "before": before})
 			if err != nil {
 				return nil, err
 			}
@@ -175,12 +173,6 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 
 func newestFirst(list []*report.Document) {
 	slices.SortFunc(list, func(a, b *report.Document) int { return strings.Compare(b.ID, a.ID) })
-}
-
-func writeJSON(w io.Writer, s *state) {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.Encode(s) // an error: the caller finds that nothing was written
 }
 
 // titleMax bounds what a job runs in a table, in characters.

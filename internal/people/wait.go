@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,8 +53,8 @@ func (c *Config) wait() *cobra.Command {
 		}
 		return c.waitFor(ctx, list, first)
 	}}
-	cmd.Flags().BoolVar(&first, "any", false, "wait until one of several has ended, and not all")
-	cmd.Flags().StringVar(&limit, "timeout", "", "the longest time to wait: a number of seconds, or a time like 90s or 2h")
+	cmd.Flags().BoolVar(&first, "any", false, "wait until one of several has ended, and not all; of those that have, the first given counts")
+	cmd.Flags().StringVar(&limit, "timeout", "", "the longest `TIME` to wait: a number of seconds, or a time like 90s or 2h")
 	return cmd
 }
 
@@ -82,6 +83,10 @@ var (
 func (c *Config) outcomes(ctx context.Context, list []job, first bool) ([]*report.Document, error) {
 	waits, waiting := errgroup.WithContext(ctx)
 	ends := make([]*report.Document, len(list))
+	if i := slices.IndexFunc(list, func(j job) bool { return settled(j.Document) }); first && i >= 0 {
+		ends[i] = list[i].Document
+		return ends, nil
+	}
 	for i, j := range list {
 		waits.Go(func() error { // owned by this call, which waits for it; ends with the job or the wait
 			end, err := c.follow(waiting, j)
@@ -155,10 +160,15 @@ func (c *Config) follow(ctx context.Context, j job) (*report.Document, error) {
 			}
 		case err != nil:
 			return nil, err
-		case jobs.Status(doc.Status).Final(), doc.Question != nil && doc.Cancelling == "", strings.Contains(reply.Header("Condition"), "accepts input"):
+		case settled(doc), strings.Contains(reply.Header("Condition"), "accepts input"):
 			return doc, nil
 		}
 	}
+}
+
+// settled reports whether a wait for a job is over: it has ended or asks for input.
+func settled(j *report.Document) bool {
+	return jobs.Status(j.Status).Final() || j.Question != nil && j.Cancelling == ""
 }
 
 // news says in one line what has become of a job.
