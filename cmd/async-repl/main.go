@@ -62,7 +62,7 @@ func commands() []command {
 		}},
 		{engineCommand, "[flags]", "", engineOfClients},
 		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
-		{restoreCommand, "MODE", "", person(restoreCommand)},
+		{restoreCommand, "MODE ID", "", person(restoreCommand)},
 		{pipCommand, "SETTINGS [arguments of pip]", "", pip},
 	}
 }

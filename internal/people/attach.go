@@ -41,8 +41,7 @@ const detachKey = 0x1d
 
 func (c *Config) attach() *cobra.Command {
 	return &cobra.Command{ValidArgsFunction: c.completeJobs(false, false), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-		ctx, cancel := context.WithCancel(cmd.Context())
-		defer cancel()
+		ctx := cmd.Context()
 		in, ok := c.In.(*os.File)
 		if !ok || !tty.IsTerminal(in) || !c.toTerminal() {
 			return errors.New("attach: this is no terminal: use async-repl send and async-repl logs -f")
@@ -58,8 +57,7 @@ func (c *Config) attach() *cobra.Command {
 		case j.Kind != jobs.Shell:
 			return fmt.Errorf("job %s is a %s job, which has no terminal: answer it with async-repl send %s", j.ID, j.Kind, j.ID)
 		}
-		a := &attachment{out: c.Out, job: j, in: in}
-		rows, about, err := a.screen(ctx)
+		rows, about, err := j.screen(ctx)
 		if err != nil {
 			if why, ok := strings.CutSuffix(err.Error(), ". Use view=text"); ok {
 				return fmt.Errorf("%s: use async-repl send and async-repl logs -f", why)
@@ -67,12 +65,12 @@ func (c *Config) attach() *cobra.Command {
 			return err
 		}
 		fmt.Fprintf(c.Err, "Attached to job %s. Ctrl-] detaches.\n", j.ID)
-		restore, err := c.takeTerminal(in)
+		restore, err := c.takeTerminal(in, j.ID)
 		if err != nil {
 			return err
 		}
+		a := &attachment{job: j, in: in, out: c.Out}
 		err = a.run(ctx, rows, about)
-		_ = a.resize(context.WithoutCancel(ctx), runner.Rows, runner.Cols) // an error: the job has ended, or its engine
 		restore()
 		if end := exit(0); errors.As(err, &end) || err == nil {
 			if j.Document, err = j.at.document(context.WithoutCancel(ctx), j.ID); err == nil {
@@ -86,26 +84,22 @@ func (c *Config) attach() *cobra.Command {
 
 // An attachment is one run of attach.
 type attachment struct {
-	job  job
+	job
 	in   *os.File
 	out  io.Writer
 	held []byte // the begin of an escape sequence whose rest is not printed yet
 }
 
 // screen returns what the job's terminal shows.
-func (a *attachment) screen(ctx context.Context) (rows string, about resource.Screen, err error) {
-	contents, err := a.job.at.read(ctx, 0, report.OutputURI(a.job.ID)+"?view="+report.ScreenView)
+func (j job) screen(ctx context.Context) (rows string, about resource.Screen, err error) {
+	parts, err := j.at.read(ctx, 0, report.OutputURI(j.ID)+"?view="+report.ScreenView)
 	if err != nil {
 		return "", about, err
 	}
-	if len(contents) != 1 || contents[0].Text == nil {
+	if parts[0].Text == nil {
 		return "", about, errors.New("the answer is no screen")
 	}
-	meta, err := json.Marshal(contents[0].Meta[resource.OutputMeta])
-	if err == nil {
-		err = json.Unmarshal(meta, &about)
-	}
-	return *contents[0].Text, about, err
+	return *parts[0].Text, about, parts[0].about(&about)
 }
 
 // run joins the terminals until the job has ended, the person detaches or ctx is done. The error is
@@ -121,7 +115,7 @@ func (a *attachment) run(ctx context.Context, rows string, about resource.Screen
 	}
 	printed := make(chan error, 1) // its only value can come after the end
 	go func() {                    // owned by run, which waits for it; ends with the job or with ctx
-		printed <- a.print(ctx, about.End)
+		printed <- a.follow(ctx, about.End)
 	}()
 	go func() { // owned by the command; ends with the terminal, with a key that detaches, or with the process
 		cancel(a.typeKeys(ctx))
@@ -159,17 +153,12 @@ var switches = []int{1, 1000, 1002, 1003, 1004, 1006, 2004, 1049}
 // person's terminal has shown scrolls away before.
 func (a *attachment) show(ctx context.Context, rows string, about resource.Screen) error {
 	var modes escape.Modes
-	for cursor := max(0, about.End-modesBytes); cursor < about.End; {
-		parts, rng, err := a.job.at.output(ctx, 0, a.raw(cursor))
-		if err != nil {
-			return err
-		}
-		for _, p := range parts {
-			modes.Write(p.data)
-		}
-		if cursor = rng.Next; !rng.More {
-			break
-		}
+	err := a.output(ctx, report.RawView, max(0, about.End-modesBytes), false, func(p part) error {
+		modes.Write(p.data)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	var b strings.Builder
 	if height, _, err := tty.SizeOf(a.in); err == nil {
@@ -185,44 +174,25 @@ func (a *attachment) show(ctx context.Context, rows string, about resource.Scree
 	if about.Hidden {
 		b.WriteString("\x1b[?25l")
 	}
-	_, err := io.WriteString(a.out, b.String())
+	_, err = io.WriteString(a.out, b.String())
 	return err
 }
 
-// raw returns the address of the output from a cursor on.
-func (a *attachment) raw(cursor int64) string {
-	return fmt.Sprintf("%s?view=%s&cursor=%d", report.OutputURI(a.job.ID), report.RawView, cursor)
-}
-
-// print prints what the job's terminal does, from a cursor on. It returns the exit status of the
+// follow prints what the job's terminal does, from a cursor on. It returns the exit status of the
 // job when that has ended.
-func (a *attachment) print(ctx context.Context, cursor int64) error {
-	for {
-		parts, rng, err := a.job.at.output(ctx, followWait*time.Second, fmt.Sprintf("%s&wait=%d", a.raw(cursor), followWait))
-		if err != nil {
-			return err
-		}
-		for _, p := range parts {
-			if _, err := a.out.Write(a.pass(p.data)); err != nil {
-				return err
-			}
-		}
-		if !rng.More && jobs.Status(rng.Status).Final() {
-			doc, err := a.job.at.document(ctx, a.job.ID)
-			if err != nil {
-				return err
-			}
-			return exit(exitStatus(doc))
-		}
-		if rng.Next == cursor {
-			select {
-			case <-time.After(spinPause):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		cursor = rng.Next
+func (a *attachment) follow(ctx context.Context, cursor int64) error {
+	err := a.output(ctx, report.RawView, cursor, true, func(p part) error {
+		_, err := a.out.Write(a.pass(p.data))
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	doc, err := a.at.document(ctx, a.ID)
+	if err != nil {
+		return err
+	}
+	return exit(exitStatus(doc))
 }
 
 // pass returns what of b to print: all but what asks the terminal something. b can be cut anywhere:
@@ -311,9 +281,9 @@ func (a *attachment) typeKeys(ctx context.Context) error {
 }
 
 // send sends input to the job.
-func (a *attachment) send(ctx context.Context, input map[string]any) error {
-	input["job_id"], input["wait_seconds"] = a.job.ID, 0
-	_, err := a.job.at.call(ctx, 0, "send_command_input", input)
+func (j job) send(ctx context.Context, input map[string]any) error {
+	input["job_id"], input["wait_seconds"] = j.ID, 0
+	_, err := j.at.call(ctx, 0, "send_command_input", input)
 	return err
 }
 
@@ -321,8 +291,8 @@ func (a *attachment) send(ctx context.Context, input map[string]any) error {
 const sideMax = 1000
 
 // resize gives the job's terminal a size.
-func (a *attachment) resize(ctx context.Context, rows, cols int) error {
-	return a.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
+func (j job) resize(ctx context.Context, rows, cols int) error {
+	return j.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
 }
 
 // reset undoes what programs set in a terminal, as far as that would disturb whoever types at it
@@ -331,10 +301,10 @@ func (a *attachment) resize(ctx context.Context, rows, cols int) error {
 // the last line then.
 const reset = "\x1b[?1;6;12;1000;1002;1003;1004;1006;2004l\x1b[?1049l\x1b[?7;25h\x1b[4l\x1b>\x1b[>4m\x1b[=0u\x1b[r\x1b(B\x0f\x1b[m\x1b[0 q\x1b[999;1H"
 
-// takeTerminal makes a terminal raw. restore makes it what it was; if the command is killed, the
-// process that takeTerminal starts does the same. That leads a session of its own, so that no signal
-// from the terminal ends it, and its standard input ends with the command.
-func (c *Config) takeTerminal(terminal *os.File) (restore func(), err error) {
+// takeTerminal makes a terminal raw, to join it with that of a job. restore makes both what they
+// were, by a process that is started now. It leads a session of its own, so that no signal from the
+// terminal ends it, and begins when its standard input ends: also if this command is killed.
+func (c *Config) takeTerminal(terminal *os.File, id string) (restore func(), err error) {
 	if c.Restorer == nil {
 		return nil, errors.New("attach: this program is not found where it was started: start it by its full path")
 	}
@@ -351,7 +321,7 @@ func (c *Config) takeTerminal(terminal *os.File) (restore func(), err error) {
 		return nil, err
 	}
 	defer ends.Close()
-	p, err := os.StartProcess(c.Restorer[0], append(c.Restorer, string(mode)), &os.ProcAttr{
+	p, err := os.StartProcess(c.Restorer[0], append(c.Restorer, string(mode), id), &os.ProcAttr{
 		Files: []*os.File{ends, terminal, nil}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -370,16 +340,24 @@ func (c *Config) takeTerminal(terminal *os.File) (restore func(), err error) {
 	return restore, nil
 }
 
-// restore is the command of the process that restores a terminal, which is its standard output.
+// restore is the command of the process that restores a terminal, which is its standard output, and
+// the size of a job's terminal.
 func (c *Config) restore() *cobra.Command {
-	return &cobra.Command{Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+	return &cobra.Command{Args: cobra.ExactArgs(2), RunE: func(cmd *cobra.Command, args []string) error {
 		var before tty.Saved
 		terminal, ok := c.Out.(*os.File)
 		if !ok || json.Unmarshal([]byte(args[0]), &before) != nil {
 			return misuse{errors.New("restore is for attach: see async-repl help")}
 		}
-		io.Copy(io.Discard, c.In)   // nothing is written; it ends with the command
+		io.Copy(io.Discard, c.In)   // nothing is written; it ends with attach
 		terminal.WriteString(reset) // an error: the terminal is gone
-		return before.Restore(terminal)
+		before.Restore(terminal)    // an error: the same
+		f := c.reach(cmd.Context())
+		defer f.close()
+		j, err := f.find(cmd.Context(), args[1])
+		if err == nil {
+			err = j.resize(cmd.Context(), runner.Rows, runner.Cols)
+		}
+		return err
 	}}
 }

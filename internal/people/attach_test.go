@@ -179,6 +179,7 @@ func TestTerminalIsRestored(t *testing.T) {
 			}
 			seat.cmd.Wait()
 			seat.restored()
+			polltest.Until(t, "the job's terminal has its size of before", func() bool { return r.size(id) == "40x120" })
 			seat.shows("\x1b[999;1H")
 			var modes escape.Modes
 			modes.Write([]byte(seat.text()))
@@ -235,7 +236,7 @@ func TestAttachNeedsTerminals(t *testing.T) {
 			t.Errorf("%v: %s", cmd.ProcessState, said)
 		}
 	}
-	w.run("restore", "{}").expect(t, "", "async-repl: restore is for attach: see async-repl help\n", 2)
+	w.run("restore", "{}", "01ARZ3NDEKTSV4RRFFQ69G5FAV").expect(t, "", "async-repl: restore is for attach: see async-repl help\n", 2)
 }
 
 // What asks the terminal something is left out of the output, wherever it is cut.

@@ -25,8 +25,8 @@ import (
 // too long for memory, reaches the engine as a command does, and asks what works. The rest is about
 // what happens at a logout, which can only be read.
 
-// A finding is what a check has found.
-type finding struct{ state, what, text string }
+// A finding reports what a check has found.
+type finding func(state, what, text string)
 
 // States of a finding.
 const (
@@ -37,14 +37,15 @@ const (
 
 func (c *Config) doctor() *cobra.Command {
 	return &cobra.Command{Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		all, place := c.tryServer(cmd.Context())
 		code := exit(0)
-		for _, f := range append(all, atLogout("/", os.Getuid(), place)...) {
-			fmt.Fprintf(c.Out, "%-5s  %s: %s\n", f.state, f.what, f.text)
-			if f.state == fails {
+		found := func(state, what, text string) {
+			fmt.Fprintf(c.Out, "%-5s  %s: %s\n", state, what, text)
+			if state == fails {
 				code = failed
 			}
 		}
+		place := c.tryServer(cmd.Context(), found)
+		atLogout("/", os.Getuid(), place, found)
 		return code
 	}}
 }
@@ -58,8 +59,7 @@ const tryLine = "head -c 1000000 /dev/zero | tr '\\0' x"
 
 // tryServer tries a server, and asks all engines that run. place is the directory of the sockets, or
 // empty if no command reaches the server's engine there.
-func (c *Config) tryServer(ctx context.Context) (all []finding, place string) {
-	found := func(state, what, text string) { all = append(all, finding{state, what, text}) }
+func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
 	h := &host{what: "the server that was started"}
 	var err error
 	if h.mcp, h.conn, err = c.Own(); err == nil {
@@ -81,7 +81,7 @@ func (c *Config) tryServer(ctx context.Context) (all []finding, place string) {
 	default:
 		found(works, "job", "a shell command runs")
 	}
-	disk := finding{mind, "state directory", "there is none, so nothing is recorded, and long output is kept in part: set REPL_STATE_DIR"}
+	diskState, disk := mind, "there is none, so nothing is recorded, and long output is kept in part: set REPL_STATE_DIR"
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch name {
@@ -94,13 +94,13 @@ func (c *Config) tryServer(ctx context.Context) (all []finding, place string) {
 		case "Python":
 			found(works, "Python", value)
 		case "Disk":
-			disk.state, disk.text = works, value
+			diskState, disk = works, value
 		case "Not written to disk":
-			disk.state, disk.text = fails, value
+			diskState, disk = fails, value
 		}
 	}
 	if err == nil {
-		all = append(all, disk)
+		found(diskState, "state directory", disk)
 	}
 	f := c.reach(ctx)
 	defer f.close()
@@ -123,48 +123,44 @@ func (c *Config) tryServer(ctx context.Context) (all []finding, place string) {
 	for _, err := range f.silent {
 		found(fails, "engine", err.Error())
 	}
-	return all, place
+	return place
 }
 
 // atLogout says what a logout of the user ends, as systemd-logind does
 // (https://www.freedesktop.org/software/systemd/man/latest/logind.conf.html). The file system
 // begins at root, and place is the directory of the sockets; empty: there is none.
-func atLogout(root string, uid int, place string) (all []finding) {
+func atLogout(root string, uid int, place string, found finding) {
 	name := strconv.Itoa(uid)
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
 	_, err := os.Stat(filepath.Join(root, "var/lib/systemd/linger", name))
 	lingers := err == nil
-	enable := fmt.Sprintf("loginctl enable-linger %s prevents that", name)
-	b, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	group := ""
-	if m := ownGroup().FindSubmatch(b); m != nil {
-		group = string(m[1])
-	}
-	about := finding{works, "control group", fmt.Sprintf("%s does not end with a login", group)}
-	switch kill, file := killsAtLogout(root); {
-	case err != nil || group == "":
-		about.text = "this system has none that a login could end"
+	enable := fmt.Sprintf(": loginctl enable-linger %s prevents that", name)
+	b, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // an error: the system has no groups
+	_, group, _ := strings.Cut("\n"+string(b), "\n0::")          // of the second version of control groups
+	group, _, _ = strings.Cut(group, "\n")
+	kill, file := killsAtLogout(root)
+	switch {
+	case group == "":
+		found(works, "control group", "this system has none that a login could end")
 	case strings.Contains(group, fmt.Sprintf("/user@%d.service/", uid)) && !lingers:
-		about.state, about.text = mind, fmt.Sprintf("%s ends with your last login, and jobs with it: %s", group, enable)
-	case strings.Contains(group, "/session-") && strings.Contains(group, ".scope") && kill == "yes" && !lingers:
-		about.state, about.text = mind, fmt.Sprintf("%s ends with its login, and jobs with it (KillUserProcesses=yes in %s): %s", group, file, enable)
-	case strings.Contains(group, "/session-") && strings.Contains(group, ".scope") && kill == "":
-		about.text += ", as most systems are built; KillUserProcesses=no in /etc/systemd/logind.conf makes it sure"
+		found(mind, "control group", group+" ends with your last login, and jobs with it"+enable)
+	case !strings.Contains(group, "/session-") || kill == "no" || lingers:
+		found(works, "control group", group+" does not end with a login")
+	case kill == "yes":
+		found(mind, "control group", fmt.Sprintf("%s ends with its login, and jobs with it (KillUserProcesses=yes in %s)%s", group, file, enable))
+	default:
+		found(works, "control group", group+" does not end with a login, as most systems are built; KillUserProcesses=no in /etc/systemd/logind.conf makes it sure")
 	}
-	if place == "" {
-		return []finding{about}
+	switch {
+	case place == "":
+	case strings.HasPrefix(place, fmt.Sprintf("/run/user/%d/", uid)) && !lingers:
+		found(mind, "directory of the sockets", place+" vanishes with your last login, and commands find no engine that continues"+enable)
+	default:
+		found(works, "directory of the sockets", place+" stays after a logout")
 	}
-	dir := finding{works, "directory of the sockets", place + " stays after a logout"}
-	if strings.HasPrefix(place, fmt.Sprintf("/run/user/%d/", uid)) && !lingers {
-		dir.state, dir.text = mind, fmt.Sprintf("%s vanishes with your last login, and commands find no engine that continues: %s", place, enable)
-	}
-	return []finding{about, dir}
 }
-
-// ownGroup matches the group of a process in the second version of control groups.
-var ownGroup = pattern.Lazy(`(?m)^0::(.*)$`)
 
 // kills matches the setting of logind.
 var kills = pattern.Lazy(`(?m)^\s*KillUserProcesses\s*=\s*(\S+)`)

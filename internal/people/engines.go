@@ -213,15 +213,32 @@ func (e *host) call(ctx context.Context, wait time.Duration, tool string, args m
 	return answer(ctx, e, wait, func(ctx context.Context) (client.Reply, error) { return e.mcp.Call(ctx, tool, args) })
 }
 
+// A content is one part of a resource.
+type content struct {
+	Text *string
+	Blob []byte
+	Meta map[string]json.RawMessage `json:"_meta"`
+}
+
+// about decodes what is said of a part of a job's output.
+func (c content) about(to any) error {
+	if err := json.Unmarshal(c.Meta[resource.OutputMeta], to); err != nil {
+		return fmt.Errorf("the answer has no place in the output: %w", err)
+	}
+	return nil
+}
+
 // read reads a resource, which can wait for so long.
-func (e *host) read(ctx context.Context, wait time.Duration, uri string) ([]resource.Content, error) {
-	return answer(ctx, e, wait, func(ctx context.Context) ([]resource.Content, error) {
+func (e *host) read(ctx context.Context, wait time.Duration, uri string) ([]content, error) {
+	return answer(ctx, e, wait, func(ctx context.Context) ([]content, error) {
+		var result struct{ Contents []content }
 		raw, err := e.mcp.Request(ctx, "resources/read", map[string]any{"uri": uri})
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = json.Unmarshal(raw, &result)
 		}
-		var result struct{ Contents []resource.Content }
-		err = json.Unmarshal(raw, &result)
+		if err == nil && len(result.Contents) == 0 {
+			err = errors.New("the answer is empty")
+		}
 		return result.Contents, err
 	})
 }
@@ -233,7 +250,7 @@ func (e *host) document(ctx context.Context, id string) (*report.Document, error
 		return nil, err
 	}
 	doc := &report.Document{}
-	if len(parts) != 1 || parts[0].Text == nil {
+	if parts[0].Text == nil {
 		return nil, errors.New("the answer is no job")
 	}
 	return doc, json.Unmarshal([]byte(*parts[0].Text), doc)

@@ -4,7 +4,6 @@ package people
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,7 +31,17 @@ func (c *Config) logs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(cmd.Context(), j, chosen, follow)
+		return j.output(cmd.Context(), chosen, 0, follow, func(p part) error {
+			if p.Dropped > 0 {
+				fmt.Fprintf(c.Err, "async-repl: %d bytes of the output can't be read any more\n", p.Dropped)
+			}
+			w := c.Out
+			if p.Stream == "stderr" {
+				w = c.Err
+			}
+			_, err := w.Write(p.data)
+			return err
+		})
 	}}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what follows, too, until the job has ended")
 	cmd.Flags().StringVar(&chosen, "view", report.TextView, "text, screen (what its terminal shows) or raw (every byte as it came)")
@@ -47,9 +56,16 @@ const followWait = 60
 // only.
 const spinPause = 50 * time.Millisecond
 
-// print writes a job's output, what came over stderr to standard error.
-func (c *Config) print(ctx context.Context, j job, view string, follow bool) error {
-	for cursor := int64(0); ; {
+// A part is some output of one stream, with its place in the log. A screen has none.
+type part struct {
+	resource.Range
+	data []byte
+}
+
+// output calls write for each part of a job's output from a cursor on: for all that there is, or with
+// follow until the job has ended.
+func (j job) output(ctx context.Context, view string, cursor int64, follow bool, write func(part) error) error {
+	for {
 		uri := fmt.Sprintf("%s?view=%s", report.OutputURI(j.ID), view)
 		if view != report.ScreenView {
 			uri += fmt.Sprintf("&cursor=%d", cursor)
@@ -58,61 +74,37 @@ func (c *Config) print(ctx context.Context, j job, view string, follow bool) err
 		if follow {
 			uri, wait = uri+fmt.Sprintf("&wait=%d", followWait), followWait*time.Second
 		}
-		parts, rng, err := j.at.output(ctx, wait, uri)
+		contents, err := j.at.read(ctx, wait, uri)
 		if err != nil {
 			return err
 		}
-		if rng.Dropped > 0 {
-			fmt.Fprintf(c.Err, "async-repl: %d bytes of the output can't be read any more\n", rng.Dropped)
-		}
-		for _, part := range parts {
-			w := c.Out
-			if part.stream == "stderr" {
-				w = c.Err
+		var p part
+		for i, c := range contents {
+			p = part{}
+			if err := c.about(&p.Range); err != nil {
+				return err
 			}
-			if _, err := w.Write(part.data); err != nil {
+			if i > 0 {
+				p.Dropped = 0 // the first part has said it
+			}
+			p.data = c.Blob
+			if c.Text != nil {
+				p.data = []byte(*c.Text)
+			}
+			if err := write(p); err != nil {
 				return err
 			}
 		}
-		if !rng.More && (!follow || jobs.Status(rng.Status).Final()) {
+		if !p.More && (!follow || jobs.Status(p.Status).Final()) {
 			return nil
 		}
-		if rng.Next == cursor {
+		if p.Next == cursor {
 			select {
 			case <-time.After(spinPause):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		cursor = rng.Next
+		cursor = p.Next
 	}
-}
-
-// A part is some output of one stream.
-type part struct {
-	stream string
-	data   []byte
-}
-
-// output reads output, and its place in the log. A screen has no place, and its status is set.
-func (e *host) output(ctx context.Context, wait time.Duration, uri string) (parts []part, rng resource.Range, err error) {
-	contents, err := e.read(ctx, wait, uri)
-	if err != nil {
-		return nil, rng, err
-	}
-	for _, c := range contents {
-		meta, err := json.Marshal(c.Meta[resource.OutputMeta])
-		if err == nil {
-			err = json.Unmarshal(meta, &rng)
-		}
-		if err != nil {
-			return nil, rng, fmt.Errorf("the answer has no place in the output: %w", err)
-		}
-		data := c.Blob
-		if c.Text != nil {
-			data = []byte(*c.Text)
-		}
-		parts = append(parts, part{rng.Stream, data})
-	}
-	return parts, rng, nil
 }

@@ -64,21 +64,27 @@ type misuse struct{ error }
 func Run(ctx context.Context, args []string, c Config) int {
 	root := c.commands()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if code := exit(0); err == nil || errors.As(err, &code) {
+	begun := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true } // called once the command line is checked
+	cmd, err := root.ExecuteContextC(ctx)
+	code := exit(0)
+	switch {
+	case err == nil, errors.As(err, &code):
 		return int(code)
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return interrupted
+	case errors.As(err, new(misuse)):
+		code = misused
+	case !begun:
+		code, err = misused, fmt.Errorf("%s: %w: see async-repl %[1]s --help", cmd.Name(), err)
+	default:
+		code = failed
+	}
+	if args[0] == "wait" { // its other statuses are those of jobs
+		code = cantWait
 	}
 	fmt.Fprintf(c.Err, "async-repl: %v\n", err)
-	switch name := args[0]; {
-	case name == "wait":
-		return cantWait
-	case errors.As(err, new(misuse)):
-		return misused
-	}
-	return failed
+	return int(code)
 }
 
 // commands returns the table of commands.
@@ -91,9 +97,6 @@ func (c *Config) commands() *cobra.Command {
 	root.SetErr(c.Err)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // the program has its own
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuse{fmt.Errorf("%w: see async-repl %s --help", err, cmd.Name())}
-	})
 	ours := map[string]*cobra.Command{
 		"ps": c.ps(), "logs": c.logs(), "wait": c.wait(), "send": c.send(), "cancel": c.cancel(), "attach": c.attach(), "restore": c.restore(),
 		"hook": c.hook(), "completion": c.completion(), "doctor": c.doctor(),
@@ -102,8 +105,6 @@ func (c *Config) commands() *cobra.Command {
 		cmd := ours[row.Name]
 		if cmd == nil { // the program runs it, and never through this table
 			cmd = &cobra.Command{Run: func(*cobra.Command, []string) {}}
-		} else {
-			cmd.Args = asked(cmd.Args)
 		}
 		cmd.Use, cmd.Short, cmd.Hidden = row.Name+" "+row.Arguments, row.Summary, row.Summary == ""
 		cmd.DisableFlagsInUseLine = true
@@ -122,14 +123,4 @@ func (c *Config) unknown(root *cobra.Command, args []string) error {
 		near = "did you mean " + strings.Join(list, " or ") + "? "
 	}
 	return misuse{fmt.Errorf("unknown command %q: %ssee async-repl help", args[0], near)}
-}
-
-// asked makes the mistakes of a check of arguments a misuse that names the help.
-func asked(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return misuse{fmt.Errorf("%s: %w: see async-repl %s --help", cmd.Name(), err, cmd.Name())}
-		}
-		return nil
-	}
 }

@@ -31,7 +31,7 @@ func TestMisuse(t *testing.T) {
 		"attack":                  `unknown command "attack": did you mean attach? see async-repl help`,
 		"frobnicate":              `unknown command "frobnicate": see async-repl help`,
 		"ps x":                    `ps: unknown command "x" for "async-repl ps": see async-repl ps --help`,
-		"ps --jsno":               "unknown flag: --jsno: see async-repl ps --help",
+		"ps --jsno":               "ps: unknown flag: --jsno: see async-repl ps --help",
 		"logs":                    "logs: accepts 1 arg(s), received 0: see async-repl logs --help",
 		"logs --view pdf A":       "logs: --view is text, raw or screen",
 		"logs -f --view screen A": "logs: --view screen shows one moment: leave -f out",

@@ -151,7 +151,7 @@ func (r *remote) shell() string {
 // size returns the size of a job's terminal, as ROWSxCOLUMNS.
 func (r *remote) size(id string) string {
 	r.t.Helper()
-	a := &attachment{job: job{r.doc(id), r.host}}
-	about := patient(r.t, func() (resource.Screen, error) { _, about, err := a.screen(r.t.Context()); return about, err })
+	j := job{r.doc(id), r.host}
+	about := patient(r.t, func() (resource.Screen, error) { _, about, err := j.screen(r.t.Context()); return about, err })
 	return fmt.Sprintf("%dx%d", about.Rows, about.Columns)
 }

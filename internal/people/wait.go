@@ -109,26 +109,23 @@ func (c *Config) outcomes(ctx context.Context, list []job, first bool) ([]*repor
 // waitFor waits for the jobs, prints what has become of them and returns the exit status.
 func (c *Config) waitFor(ctx context.Context, list []job, first bool) error {
 	ends, err := c.outcomes(ctx, list, first)
-	code, ended := exit(0), 0
+	code, ended := 0, 0
 	for _, end := range ends {
-		if end == nil {
+		if end == nil || first && ended > 0 {
 			continue
 		}
+		ended++
 		fmt.Fprintln(c.Out, news(end))
 		switch status := exitStatus(end); {
-		case !jobs.Status(end.Status).Final():
-			code = asksInput
-		case code == asksInput:
-		case len(list) == 1 || first && ended == 0:
-			code = exit(status)
-		case status != 0 && !first:
+		case len(list) == 1, first, !jobs.Status(end.Status).Final():
+			code = status
+		case status != 0 && code != asksInput:
 			code = failed
 		}
-		ended++
 	}
 	switch {
 	case err == nil:
-		return code
+		return exit(code)
 	case context.Cause(ctx) == errTimeout:
 		fmt.Fprintf(c.Err, "async-repl: the time is over: %d of %d jobs have ended\n", ended, len(list))
 		return exit(timedOut)
@@ -185,9 +182,11 @@ func news(j *report.Document) string {
 	return strings.TrimSpace(j.ID + " waits for input: " + report.OneLine(j.Question.Prompt))
 }
 
-// exitStatus returns the exit status that stands for the end of a job.
+// exitStatus returns the exit status that stands for the end of a job, or for its question.
 func exitStatus(j *report.Document) int {
 	switch r := j.Receipt; {
+	case !jobs.Status(j.Status).Final():
+		return asksInput
 	case j.Status == string(jobs.Completed):
 		return 0
 	case r != nil && r.ExitCode != nil && *r.ExitCode != 0:
