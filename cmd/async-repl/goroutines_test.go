@@ -34,7 +34,6 @@ var goroutines = map[string][]string{
 	"internal/people/engines.go":       {"one per engine that a command asks"},
 	"internal/people/send.go":          {"the reading of a secret"},
 	"internal/people/wait.go":          {"one per job that a command waits for"},
-	"internal/people/doctor.go":        {"the engine that the doctor plays"},
 	"internal/people/attach.go":        {"the printing and the typing of attach", "the printing and the typing of attach"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},

@@ -32,6 +32,13 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	if out, code := a.person("logs", "--view", "raw", id); out != "Name? Ada\r\n3\r\n" || code != 0 {
 		t.Errorf("logs: %q, exit %d", out, code)
 	}
+	a.cmd.Env = append(a.cmd.Env, "REPL_KEEPER=on")
+	out, code := a.person("doctor") // its engine is another one
+	for _, line := range []string{"ok     engine: process ", "ok     sockets: commands reach engines in ", "ok     client: jobs can outlive the client that started them\n"} {
+		if !strings.Contains(out, "\n"+line) || code > 1 {
+			t.Errorf("doctor does not say %q: exit %d\n%s", line, code, out)
+		}
+	}
 	next := a.takeOver(sockets.Hello{Env: a.cmd.Env})
 	if got := next.do("check_job_status", "job_id", hangs); !strings.Contains(got.Header("Resumed"), hangs) || !strings.Contains(got.Header("Also"), "job "+id+" failed (exit 5)") {
 		t.Errorf("the next client is told:\n%s", got)

@@ -60,8 +60,15 @@ func TestCommandsOfAPerson(t *testing.T) {
 	if got := s.do("check_job_status", "job_id", long).Header("Ended by"); got != "person" {
 		t.Errorf("the agent is told that the job was ended by %q", got)
 	}
-	if out, code := s.person("doctor"); !strings.Contains(out, "\nok     engine: process ") || !strings.Contains(out, "\nok     server: guard (pid ") || code > 1 {
-		t.Errorf("doctor: %s\nexit %d", out, code)
+	out, code := s.person("doctor")
+	for _, line := range []string{"ok     server: guard (pid ", "ok     engine: process ", "ok     sockets: commands reach engines in ", "note   client: jobs end with the client that started them: "} {
+		if !strings.Contains(out, "\n"+line) || code > 1 {
+			t.Errorf("doctor does not say %q: exit %d\n%s", line, code, out)
+		}
+	}
+	s.cmd.Env = append(s.cmd.Env, "REPL_GRACE=x")
+	if out, code := s.person("doctor"); !strings.HasPrefix(out, `async-repl: REPL_GRACE="x" can't be used; allowed: `) || !strings.Contains(out, "\nfails  server: ") || code != 1 {
+		t.Errorf("doctor with a bad setting: exit %d\n%s", code, out)
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *Config) logs() *cobra.Command {
 		})
 	}}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what follows, too, until the job has ended")
-	cmd.Flags().StringVar(&chosen, "view", report.TextView, "text, screen (what its terminal shows) or raw (every byte as it came)")
+	cmd.Flags().StringVar(&chosen, "view", report.TextView, "the `VIEW`: text, screen (what its terminal shows) or raw (every byte as it came)")
 	cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions([]cobra.Completion{report.TextView, report.ScreenView, report.RawView}, cobra.ShellCompDirectiveNoFileComp)) // an error: it is registered
 	return cmd
 }

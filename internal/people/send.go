@@ -66,7 +66,7 @@ func (c *Config) send() *cobra.Command {
 		return err
 	}}
 	cmd.Flags().BoolVarP(&bare, "no-newline", "n", false, "send no Enter after TEXT")
-	cmd.Flags().StringArrayVar(&keys, "key", nil, "press a key after TEXT, such as up, ctrl-c or f1; can be given several times")
+	cmd.Flags().StringArrayVar(&keys, "key", nil, "press `KEY` after TEXT, such as up, ctrl-c or f1; can be given several times")
 	cmd.Flags().BoolVar(&eof, "eof", false, "then send end of file")
 	cmd.Flags().BoolVar(&secret, "secret", false, "ask for the text, and never show or keep it")
 	return cmd
