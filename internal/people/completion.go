@@ -4,6 +4,7 @@ package people
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,9 @@ func (c *Config) completion() *cobra.Command {
 			root := cmd.Root()
 			switch args[0] {
 			case "bash":
+				if _, err := io.WriteString(c.Out, bashWords); err != nil {
+					return err
+				}
 				return root.GenBashCompletionV2(c.Out, true)
 			case "zsh":
 				return root.GenZshCompletion(c.Out)
@@ -28,6 +32,13 @@ func (c *Config) completion() *cobra.Command {
 		},
 	}
 }
+
+// bashWords stands in for what cobra's script for bash takes from the package bash-completion, which
+// not every system has. That package replaces it if it is loaded later.
+const bashWords = `declare -F _get_comp_words_by_ref >/dev/null || _get_comp_words_by_ref() {
+    cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+}
+`
 
 // completeJobs returns what completes the ids of the jobs that a command can be about, each with
 // what it runs. A command for one job has no second id.

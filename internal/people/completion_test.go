@@ -80,7 +80,6 @@ func TestBashCompletesJobs(t *testing.T) {
 	file := filepath.Join(dir, "script")
 	must.Do(t, os.WriteFile(file, []byte(w.run("completion", "bash").out), 0o600))
 	cmd := exec.Command(bash, "--norc", "-c", `. "$0"; COMP_WORDS=(async-repl send "`+id[:9]+`") COMP_CWORD=2 COMP_LINE="${COMP_WORDS[*]}" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
-_get_comp_words_by_ref() { cur=${COMP_WORDS[2]} prev=send words=("${COMP_WORDS[@]}") cword=2; }
 __start_async-repl; printf '%s' "${COMPREPLY[@]}"`, file)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":/usr/bin:/bin")
 	out, err := cmd.Output() // compopt complains that no person has pressed Tab
