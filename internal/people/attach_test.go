@@ -116,8 +116,7 @@ func (s *seat) ends(code int) {
 // A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the
 // window is that of the job's terminal, and afterwards it is what it was.
 func TestAttach(t *testing.T) {
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	id := r.shell()
 	r.tool("send_command_input", map[string]any{"job_id": id, "text": "echo be''fore\n", "wait_seconds": 60})
 	seat := w.attach(r, id, 30, 100)
@@ -146,8 +145,7 @@ func TestAttach(t *testing.T) {
 
 // Attach ends with its job, as the job does.
 func TestAttachEndsWithItsJob(t *testing.T) {
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	id := r.shell()
 	seat := w.attach(r, id, 24, 80)
 	seat.types("exit 7\r")
@@ -161,8 +159,7 @@ func TestAttachEndsWithItsJob(t *testing.T) {
 func TestTerminalIsRestored(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, 0} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
-			w := newWorld(t)
-			r := w.remote()
+			w, r := remotely(t)
 			id := r.start(`printf '\033[?1049h\033[?2004hdrawn'; read x; printf '\033[?1;12;25;1000;1002;1003;1004;1006h\033[?7l\033[4h\033[>4;2m\033[3;10r\033(0\033[2 q\033[7mset'; read y`)
 			r.asks(id)
 			seat := w.attach(r, id, 24, 80)
@@ -204,8 +201,7 @@ func TestTerminalIsRestored(t *testing.T) {
 
 // If the engine is killed, attach ends, too.
 func TestAttachOutlivesItsEngine(t *testing.T) {
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	seat := w.attach(r, r.shell(), 24, 80)
 	must.Do(t, r.cmd.Process.Kill()) // its guard ends the shell
 	seat.ends(1)
@@ -269,8 +265,7 @@ func TestQueriesAreLeftOut(t *testing.T) {
 // A key is shown when the job's terminal echoes it, and not when a poll finds it. The fastest of
 // some counts, because a machine can be busy.
 func TestKeysAreShownAtOnce(t *testing.T) {
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	seat := w.attach(r, r.shell(), 24, 80)
 	seat.shows("$")
 	fastest := time.Hour

@@ -11,18 +11,13 @@ import (
 
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/jobs/jobstest"
 )
 
 // Commands, flags and the ids of jobs that a command can be about are completed.
 func TestCommandLinesAreCompleted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start("read x # the question")
-	jobstest.Asks(t, j)
-	ended := s.start("exit 3")
-	jobstest.End(t, ended)
+	w, s := serving(t)
+	j := s.asking("read x # the question")
+	ended := s.ended("exit 3")
 	const noFiles, inOrder = ":4\n", ":36\n"
 	line := j.ID() + "\twaiting_input: read x # the question\n"
 	for args, want := range map[string]string{
@@ -71,8 +66,7 @@ func TestBashCompletesJobs(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	id := r.start("read x")
 	r.asks(id)
 	dir := t.TempDir()

@@ -19,9 +19,7 @@ import (
 
 // The doctor tries a server and asks all engines. It exits with 1 if something does not work.
 func TestDoctor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	w.own = func() (*client.Client, io.Closer, error) {
 		conn, err := s.records(t.Context())
 		return client.New(conn, conn), conn, err

@@ -40,9 +40,7 @@ func (s *served) begins(line string) (*jobs.Job, string) {
 
 // A hook follows the job that a reply shows running, to its end or question.
 func TestHookTellsOfTheEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	for line, want := range map[string]string{
 		"sleep 0.3; exit 4":                 " failed (exit 4) (sleep 0.3; exit 4)",
 		"sleep 0.3; printf 'PIN: '; read x": " waits for input: PIN: (sleep 0.3; printf 'PIN: '; read x)",
@@ -55,13 +53,10 @@ func TestHookTellsOfTheEnd(t *testing.T) {
 
 // Other calls, jobs that no engine has and bad input are passed over in silence.
 func TestHookIsSilentOtherwise(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	ended, reply := s.begins("sleep 0.1")
 	jobstest.End(t, ended)
-	asks := s.start("read x")
-	jobstest.Asks(t, asks)
+	asks := s.asking("read x")
 	for name, input := range map[string]string{
 		"an ended job":     call(reply),
 		"one that asks":    call("Job ID: " + asks.ID() + "\nStatus: waiting_input\n"),
@@ -86,8 +81,7 @@ func TestHookIsSilentOtherwise(t *testing.T) {
 
 // Each job has one follower, and the next one follows when that has ended, however.
 func TestEachJobHasOneFollower(t *testing.T) {
-	w := newWorld(t)
-	r := w.remote()
+	w, r := remotely(t)
 	j, other := r.start("sleep 1000"), r.start("sleep 1000")
 	about := func(id string) string { return string(r.tool("check_job_status", map[string]any{"job_id": id})) }
 	reply, second := about(j), about(other)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,9 +59,7 @@ func TestMisuse(t *testing.T) {
 
 // An id of no job is refused in words that depend on what is known.
 func TestUnknownJobs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for given, want := range map[string]string{
 		id:           "there is no job " + id + ": async-repl ps --all lists them",
@@ -100,13 +99,10 @@ func TestShortenedIDOfSeveralEngines(t *testing.T) {
 
 // The output of a job is printed as it came: what came over stderr to standard error.
 func TestLogs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	both := must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "echo out; echo err >&2", "tty": false}))(t)
 	w.run("logs", both.Header("Job ID")).expect(t, "out\n", "err\n", 0)
-	long := s.start("seq 20000; printf '\\033[1mbold\\033[0m end'")
-	jobstest.End(t, long)
+	long := s.ended("seq 20000; printf '\\033[1mbold\\033[0m end'")
 	var lines strings.Builder
 	for i := range 20000 {
 		fmt.Fprintf(&lines, "%d\n", i+1)
@@ -118,17 +114,9 @@ func TestLogs(t *testing.T) {
 
 // Output is followed to the end of the job.
 func TestLogsAreFollowed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start("echo begun; read x; echo ended")
-	jobstest.Asks(t, j)
-	read, write := io.Pipe()
-	done := make(chan int, 1)
-	go func() { // ends with the job
-		done <- Run(t.Context(), []string{"logs", "-f", j.ID()}, w.config(write, io.Discard))
-		write.Close()
-	}()
+	w, s := serving(t)
+	j := s.asking("echo begun; read x; echo ended")
+	read, done := w.begin(t.Context(), "logs", "-f", j.ID())
 	first := make([]byte, 100)
 	n := must.Get(read.Read(first))(t)
 	jobstest.Send(t, j, jobs.Input{Text: "\n"})
@@ -147,10 +135,8 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.run("ps").expect(t, "No engine has a job.\n", "", 0)
 	s := w.serve()
-	asks := s.start("printf 'Really? '; read x")
-	jobstest.Asks(t, asks)
-	ended := s.start("exit 3")
-	jobstest.End(t, ended)
+	asks := s.asking("printf 'Really? '; read x")
+	ended := s.ended("exit 3")
 	must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "cd /; sleep 100", "shell_session": "lab", "wait_seconds": 0}))(t)
 	table := func(args ...string) string {
 		t.Helper()
@@ -197,20 +183,32 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 	}
 }
 
+// A job whose status changes while ps asks for it is shown once.
+func TestPsShowsNoJobTwice(t *testing.T) {
+	w, s := serving(t)
+	j := s.asking("while read x; do for i in 1 2 3 4 5 6; do head -c 100000 /dev/zero >/dev/null; done; done")
+	ctx, stop := context.WithCancel(t.Context())
+	var typing sync.WaitGroup
+	typing.Go(func() { // joined below; ends when the test stops it
+		for ctx.Err() == nil {
+			s.agent.Call(ctx, "send_command_input", map[string]any{"job_id": j.ID(), "text": "\n", "wait_seconds": 0.05})
+		}
+	})
+	defer typing.Wait()
+	defer stop()
+	for range 300 {
+		if got := w.run("ps"); strings.Count(got.out, j.ID()[:idShown]) > 1 || got.code != 0 {
+			t.Fatalf("exit %d:\n%s", got.code, got.out)
+		}
+	}
+}
+
 // What is watched is shown again when it changes.
 func TestPsWatches(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start("read x")
-	jobstest.Asks(t, j)
-	read, write := io.Pipe()
+	w, s := serving(t)
+	j := s.asking("read x")
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan int, 1)
-	go func() { // ends when the test stops it
-		done <- Run(ctx, []string{"ps", "-w"}, w.config(write, io.Discard))
-		write.Close()
-	}()
+	read, done := w.begin(ctx, "ps", "-w")
 	b := make([]byte, 10_000)
 	if got := string(b[:must.Get(read.Read(b))(t)]); !strings.Contains(got, j.ID()[:idShown]+"  waiting_input") {
 		t.Errorf("got %q", got)
@@ -229,9 +227,7 @@ func TestPsWatches(t *testing.T) {
 
 // Wait exits as its job has.
 func TestWaitExitsAsTheJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	for _, tt := range []struct {
 		line, out string
 		code      int
@@ -252,9 +248,7 @@ func TestWaitExitsAsTheJob(t *testing.T) {
 
 // Of several jobs, all must have completed.
 func TestWaitForSeveral(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	good, bad, long := s.start("true"), s.start("exit 3"), s.start("sleep 100")
 	line := func(j *jobs.Job) string { return j.ID() + " " + string(jobstest.End(t, j).Receipt.Text()) + "\n" }
 	w.run("wait", good.ID(), bad.ID()).expect(t, line(good)+line(bad), "", 1)
@@ -276,11 +270,8 @@ func TestWaitForSeveral(t *testing.T) {
 // If the engine ends during a wait, the records say what has become of the job, or nothing can be
 // said.
 func TestWaitOutlivesItsEngine(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start("read x; exit 5")
-	jobstest.Asks(t, j)
+	w, s := serving(t)
+	j := s.asking("read x; exit 5")
 	jobstest.Send(t, j, jobs.Input{Text: "\n"})
 	jobstest.End(t, j)
 	w.past = s.records
@@ -300,9 +291,7 @@ func (s *served) records(context.Context) (io.ReadWriteCloser, error) {
 // Sockets that are silent, speak rubbish, are dead or of another version hold a command up for two
 // seconds at most. Others are asked all the same.
 func TestStrangeSocketsHoldNothingUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	j := s.start("sleep 100")
 	n := 0
 	strange := func(answer string) {
@@ -349,11 +338,8 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 
 // A job of an earlier run is shown once, whoever has its record.
 func TestPsShowsEarlierRunsOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start("exit 3")
-	jobstest.End(t, j)
+	w, s := serving(t)
+	j := s.ended("exit 3")
 	w.past = s.records
 	s.welcomes(func(w *sockets.Welcome) { w.Since = time.Now().Add(time.Millisecond) }) // an engine that has its record
 	got := w.run("ps", "--all")

@@ -145,7 +145,8 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 // list returns the jobs of an engine, the newest first: those that have not ended, or all.
 func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 	list := []*report.Document{}
-	statuses := []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}
+	// A job whose question is answered meanwhile runs again.
+	statuses := []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Running}
 	if all {
 		statuses = []jobs.Status{""}
 	}
@@ -168,7 +169,7 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 		}
 	}
 	newestFirst(list)
-	return list, nil
+	return slices.CompactFunc(list, func(a, b *report.Document) bool { return a.ID == b.ID }), nil
 }
 
 func newestFirst(list []*report.Document) {

@@ -20,11 +20,8 @@ import (
 // A person answers, and the next reply to the agent says so once, with the time and not what was
 // typed.
 func TestSendAnswers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start(`printf 'Name? '; read x; echo "${#x} characters"; read y; echo "then ${#y}"; cat -v`)
-	jobstest.Asks(t, j)
+	w, s := serving(t)
+	j := s.asking(`printf 'Name? '; read x; echo "${#x} characters"; read y; echo "then ${#y}"; cat -v`)
 	w.run("send", j.ID()[:20], "hunter2").expect(t, "delivered\n", "", 0)
 	jobstest.Prints(t, j, "7 characters")
 	want := "by a person, " + j.Record().Answered.Local().Format(time.TimeOnly)
@@ -56,11 +53,8 @@ func TestSendAnswers(t *testing.T) {
 
 // A secret is read from standard input, and shown and kept nowhere.
 func TestSecretIsNeverShown(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start(`printf 'PIN: '; stty -echo; read x; stty echo; echo "${#x} characters"; read y`)
-	jobstest.Asks(t, j)
+	w, s := serving(t)
+	j := s.asking(`printf 'PIN: '; stty -echo; read x; stty echo; echo "${#x} characters"; read y`)
 	w.stdin = strings.NewReader("hunter2\n")
 	got := w.run("send", "--secret", j.ID())
 	got.expect(t, "delivered\n", "", 0)
@@ -77,11 +71,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 // At a terminal, a secret is typed without echo; the terminal has its mode of before then, also if
 // the command is interrupted.
 func TestTerminalHidesSecrets(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
-	j := s.start(`printf 'PIN: '; stty -echo; read x; stty echo; echo "${#x} characters"; read y`)
-	jobstest.Asks(t, j)
+	w, s := serving(t)
+	j := s.asking(`printf 'PIN: '; stty -echo; read x; stty echo; echo "${#x} characters"; read y`)
 	for _, interrupt := range []bool{true, false} {
 		pty := must.Get(tty.Open(24, 80))(t)
 		before := must.Get(pty.Mode())(t)
@@ -152,9 +143,7 @@ func TestSendAnswersPython(t *testing.T) {
 
 // A cancel is by a person.
 func TestCancel(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.serve()
+	w, s := serving(t)
 	one, two := s.start("sleep 100"), s.start("trap '' INT; sleep 100")
 	w.run("cancel", one.ID(), "01ARZ3NDEKTSV4RRFFQ69G5FAV").expect(t, "~"+one.ID()+" cancelled (", "~there is no job", 1)
 	w.run("cancel", "--force", two.ID()).expect(t, "~"+two.ID()+" cancelled (", "", 0)

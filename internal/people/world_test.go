@@ -28,6 +28,7 @@ import (
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
 )
 
 // commandArg makes the test binary play a command. The directory of the sockets and the arguments
@@ -68,6 +69,20 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{t: t, place: filepath.Join(t.TempDir(), "sockets")}
+}
+
+// serving returns the world of a test that runs beside others, with one engine.
+func serving(t *testing.T) (*world, *served) {
+	t.Parallel()
+	w := newWorld(t)
+	return w, w.serve()
+}
+
+// remotely returns a world with one engine, which is a process of its own.
+func remotely(t *testing.T) (*world, *remote) {
+	t.Helper()
+	w := newWorld(t)
+	return w, w.remote()
 }
 
 // dir opens the directory of the sockets.
@@ -188,6 +203,22 @@ func (s *served) start(line string) *jobs.Job {
 	return must.Get(s.Jobs().Get(reply.Header("Job ID")))(s.t)
 }
 
+// asking starts a job, which then asks for input.
+func (s *served) asking(line string) *jobs.Job {
+	s.t.Helper()
+	j := s.start(line)
+	jobstest.Asks(s.t, j)
+	return j
+}
+
+// ended starts a job and waits for its end.
+func (s *served) ended(line string) *jobs.Job {
+	s.t.Helper()
+	j := s.start(line)
+	jobstest.End(s.t, j)
+	return j
+}
+
 // A result is what a command has printed, and its exit status.
 type result struct {
 	out, err string
@@ -204,6 +235,17 @@ func (w *world) runIn(ctx context.Context, args ...string) result {
 	c := w.config(&out, &err)
 	code := Run(ctx, args, c)
 	return result{out.String(), err.String(), code}
+}
+
+// begin runs a command until it ends or ctx is done, and returns what it prints and its exit status.
+func (w *world) begin(ctx context.Context, args ...string) (out io.Reader, code <-chan int) {
+	read, write := io.Pipe()
+	done := make(chan int, 1) // the test can have failed before
+	go func() {               // ends with the command
+		done <- Run(ctx, args, w.config(write, io.Discard))
+		write.Close()
+	}()
+	return read, done
 }
 
 // config returns the configuration of a command that writes to out and err.
