@@ -56,7 +56,9 @@ func (c *Config) reach(ctx context.Context) *fleet {
 		defer dir.Close()
 		names, err := dir.Names()
 		if err != nil {
+			mu.Lock()
 			f.silent = append(f.silent, fmt.Errorf("listing the engines in %s: %w", dir.Path(), err))
+			mu.Unlock()
 		}
 		for _, name := range names {
 			dialing.Go(func() error { // owned by this call, which waits for it; ends within HelloTime

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
@@ -29,23 +30,9 @@ type state struct {
 
 // An engineState is an engine as ps shows it.
 type engineState struct {
-	about
+	sockets.Welcome
 	Sessions []string           `json:"sessions,omitempty"`
 	Jobs     []*report.Document `json:"jobs"`
-}
-
-// about is what an engine says of itself: a [sockets.Welcome] with the names that ps gives it.
-type about struct {
-	Version   string    `json:"version"`
-	Workspace string    `json:"workspace"`
-	PID       int       `json:"pid"`
-	Since     time.Time `json:"since"`
-	Attended  bool      `json:"attended"` // a client is connected
-	Left      time.Time `json:"client_left,omitzero"`
-	Ends      time.Time `json:"ends,omitzero"`      // when it ends unless a client comes
-	Trims     time.Time `json:"rest_ends,omitzero"` // when it ends what is not kept
-	Kept      int       `json:"kept,omitempty"`
-	Lone      bool      `json:"lone,omitempty"` // it ends with its client
 }
 
 func (c *Config) ps() *cobra.Command {
@@ -110,7 +97,7 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 			s.Silent = append(s.Silent, fmt.Sprintf("process %d: %v", e.PID, err))
 			continue
 		}
-		one := engineState{about: about(e.Welcome), Jobs: []*report.Document{}}
+		one := engineState{Welcome: e.Welcome, Jobs: []*report.Document{}}
 		for _, j := range jobs {
 			switch {
 			case !j.Created.Before(e.Since):

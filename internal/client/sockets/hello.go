@@ -57,19 +57,25 @@ type Hello struct {
 	Stderr *os.File `json:"-"`
 }
 
-// A Welcome describes the engine that accepts a connection.
+// A Welcome describes the engine that accepts a connection. Programs that read ps --json get it by
+// the same names.
 type Welcome struct {
-	Version   string
-	Workspace string    // an absolute path without links
-	PID       int       // the engine's process
-	Since     time.Time // when the engine started
-	Attended  bool      // a client is connected
-	Left      time.Time // when the last client left; zero: a client is connected
-	Ends      time.Time // when the engine ends unless a client comes; zero: a client is connected, or kept jobs hold it
-	Trims     time.Time // when the engine ends what is not kept; zero: a client is connected, or that has ended
-	Kept      int       // the jobs and idle sessions that survive a goodbye
-
-	KeptSessions int // the sessions among them
+	Version   string    `json:"version"`
+	Workspace string    `json:"workspace"` // an absolute path without links
+	PID       int       `json:"pid"`       // the engine's process
+	Since     time.Time `json:"since"`     // when the engine started
+	Attended  bool      `json:"attended"`  // a client is connected
+	// Left is when the last client left. It is zero while a client is connected.
+	Left time.Time `json:"client_left,omitzero"`
+	// Ends is when the engine ends unless a client comes. It is zero while a client is connected, or
+	// while kept jobs hold the engine.
+	Ends time.Time `json:"ends,omitzero"`
+	// Trims is when the engine ends what is not kept. It is zero while a client is connected, or once
+	// that has ended.
+	Trims time.Time `json:"rest_ends,omitzero"`
+	Kept  int       `json:"kept,omitempty"` // the jobs and idle sessions that survive a goodbye
+	// KeptSessions are the sessions among Kept.
+	KeptSessions int `json:"kept_sessions,omitempty"`
 }
 
 // A front says with one of these lines that its client leaves and will not come back.
