@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
@@ -64,14 +66,14 @@ func places() []string {
 	return all
 }
 
-// startOwn starts this program as a client does, but so that it records nothing and takes no other
-// server's engine over.
+// startOwn starts this program as a client does, but it records nothing. No other engine has its
+// limit for idle sessions, so it takes none over: the goodbye would end jobs of another client.
 func startOwn(stderr io.Writer) (*client.Client, io.Closer, error) {
 	line, err := commandLine("-history=0")
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := exec.Command(line[0], append(line[1:], "-transport=stdio", "-linger-goodbye=0")...)
+	cmd := exec.Command(line[0], append(line[1:], "-transport=stdio", "-linger-goodbye=0", fmt.Sprintf("-session-ttl=24h%dns", 1+time.Now().Nanosecond()))...)
 	cmd.Stderr = stderr
 	p, err := client.Launch(cmd)
 	if err != nil {

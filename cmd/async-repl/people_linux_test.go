@@ -17,12 +17,7 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	hangs := a.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")
 	a.name()
 	a.lose()
-	polltest.Until(t, "the engine waits for a client", func() bool {
-		out, _ := a.person("ps")
-		_, line, _ := strings.Cut(out, "  "+sockets.Resolve(a.dir)+"  up ")
-		line, _, _ = strings.Cut(line, "\n")
-		return strings.Contains(line, ", no client; ends in 1m")
-	})
+	a.unattended()
 	if out, code := a.person("send", id, "Ada"); out != "delivered\n" || code != 0 {
 		t.Errorf("send: %q, exit %d", out, code)
 	}
@@ -45,5 +40,33 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	}
 	if got := next.do("check_job_status", "job_id", id).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
 		t.Errorf("of the answer it is told %q", got)
+	}
+}
+
+// unattended waits until ps says that the engine waits for a client.
+func (a *attached) unattended() {
+	a.t.Helper()
+	polltest.Until(a.t, "the engine waits for a client", func() bool {
+		out, _ := a.person("ps")
+		_, line, _ := strings.Cut(out, "  "+sockets.Resolve(a.dir)+"  up ")
+		line, _, _ = strings.Cut(line, "\n")
+		return strings.Contains(line, ", no client; ends in 1m")
+	})
+}
+
+// The doctor takes no engine over, even if that has the settings of the doctor's own: its goodbye
+// would end the jobs.
+func TestDoctorTakesNoEngineOver(t *testing.T) {
+	t.Parallel()
+	a := startEngine(t, "REPL_HISTORY=0", "REPL_KEEPER=on")
+	id := a.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")
+	a.name()
+	a.lose()
+	a.unattended()
+	if out, code := a.person("doctor"); code > 1 || !strings.Contains(out, "\nok     client: jobs can outlive") {
+		t.Errorf("doctor: exit %d\n%s", code, out)
+	}
+	if got := a.takeOver(sockets.Hello{Env: a.cmd.Env}).do("check_job_status", "job_id", id).Header("Status"); got != "running" {
+		t.Errorf("the job is %s", got)
 	}
 }

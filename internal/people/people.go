@@ -27,7 +27,7 @@ type Config struct {
 	Own func() (*client.Client, io.Closer, error)
 
 	// Restorer is the command line that runs the command restore, with which attach restores a
-	// terminal. The terminal's mode follows it.
+	// terminal. Its mode and the id of the job follow.
 	Restorer []string
 
 	In       io.Reader
