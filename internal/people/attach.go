@@ -54,8 +54,6 @@ func (c *Config) attach() *cobra.Command {
 			return err
 		case jobs.Status(j.Status).Final():
 			return fmt.Errorf("job %s has ended: %s: async-repl logs %s shows its output", j.ID, j.StatusText, j.ID)
-		case j.Kind != jobs.Shell:
-			return fmt.Errorf("job %s is a %s job, which has no terminal: answer it with async-repl send %s", j.ID, j.Kind, j.ID)
 		}
 		rows, about, err := j.screen(ctx)
 		if err != nil {

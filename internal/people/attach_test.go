@@ -220,7 +220,7 @@ func TestAttachNeedsTerminals(t *testing.T) {
 	python := r.tool("execute_python", map[string]any{"code": "input()", "wait_seconds": 60}).Header("Job ID")
 	pipes := r.tool("execute_command_async", map[string]any{"command": "sleep 100", "tty": false, "wait_seconds": 0}).Header("Job ID")
 	for id, want := range map[string]string{
-		ended: "has ended: completed: async-repl logs", python: "is a python job, which has no terminal: answer it with async-repl send", pipes: "has no terminal, so there is no screen: use async-repl send and async-repl logs -f\n",
+		ended: "has ended: completed: async-repl logs", python: "is a Python job, which has no screen: use async-repl send and async-repl logs -f\n", pipes: "has no terminal, so there is no screen: use async-repl send and async-repl logs -f\n",
 	} {
 		pty := must.Get(tty.Open(24, 80))(t)
 		defer pty.Close()

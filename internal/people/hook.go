@@ -3,6 +3,7 @@
 package people
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,44 +49,25 @@ func (c *Config) hook() *cobra.Command {
 	return cmd
 }
 
-// running matches the lines about a job that runs.
-var running = pattern.Lazy(`(?m)^Job ID: ([0-9A-Z]{26})\nStatus: (?:running|queued)$`)
+// running matches the lines about a job that runs, in the JSON of a reply.
+var running = pattern.Lazy(`(?:"|\\n)Job ID: ([0-9A-Z]{26})\\nStatus: (?:running|queued)\b`)
 
 // shownRunning reads a call and returns the jobs that its reply shows running or queued.
 func shownRunning(r io.Reader) (ids []string) {
 	raw, err := io.ReadAll(io.LimitReader(r, callMax))
 	var call struct {
-		Response any `json:"tool_response"`
+		Response json.RawMessage `json:"tool_response"`
 	}
 	if err != nil || json.Unmarshal(raw, &call) != nil {
 		return nil
 	}
-	for _, text := range texts(call.Response) {
-		head, _, _ := strings.Cut(text, "\n--- ") // what a job has printed says nothing
-		for _, m := range running().FindAllStringSubmatch(head, -1) {
-			if !slices.Contains(ids, m[1]) {
-				ids = append(ids, m[1])
-			}
+	head, _, _ := bytes.Cut(call.Response, []byte(`\n--- `)) // what a job has printed says nothing
+	for _, m := range running().FindAllSubmatch(head, -1) {
+		if id := string(m[1]); !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-// texts returns the strings in a JSON value.
-func texts(v any) (all []string) {
-	switch v := v.(type) {
-	case string:
-		return []string{v}
-	case []any:
-		for _, e := range v {
-			all = append(all, texts(e)...)
-		}
-	case map[string]any:
-		for _, e := range v {
-			all = append(all, texts(e)...)
-		}
-	}
-	return all
 }
 
 // tell waits until one of the jobs has ended or asks, and returns the line that says so. It returns

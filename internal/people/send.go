@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/jobs"
@@ -89,27 +90,25 @@ func (c *Config) askSecret(ctx context.Context, j job) (string, error) {
 		}
 		fmt.Fprint(c.Err, prompt)
 	}
-	type answer struct {
-		line string
-		err  error
-	}
-	read := make(chan answer, 1) // room for a line that comes after the end of the wait
-	go func() {                  // owned by the command; ends with the line, or with the process after a signal
-		line, err := bufio.NewReader(io.LimitReader(c.In, secretMax)).ReadString('\n')
-		read <- answer{line, err}
+	var line string
+	var err error
+	read := make(chan struct{}) // closed once line and err are set
+	go func() { // owned by the command; ends with the line, or with the process after a signal
+		line, err = bufio.NewReader(io.LimitReader(c.In, secretMax)).ReadString('\n')
+		close(read)
 	}()
 	select {
-	case a := <-read:
-		switch {
-		case a.err == nil, a.err == io.EOF && a.line != "" && len(a.line) < secretMax:
-			return strings.TrimSuffix(a.line, "\n"), nil
-		case a.err == io.EOF:
-			return "", errors.New("send: standard input has no line of less than 64 KiB: nothing was sent")
-		}
-		return "", fmt.Errorf("reading standard input: %w: nothing was sent", a.err)
+	case <-read:
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+	if err == io.EOF && (line == "" || len(line) == secretMax) {
+		return "", errors.New("send: standard input has no line of less than 64 KiB: nothing was sent")
+	}
+	if err != nil && err != io.EOF {
+		return "", fmt.Errorf("reading standard input: %w: nothing was sent", err)
+	}
+	return strings.TrimSuffix(line, "\n"), nil
 }
 
 func (c *Config) cancel() *cobra.Command {
@@ -120,33 +119,26 @@ func (c *Config) cancel() *cobra.Command {
 		defer f.close()
 		code := exit(0)
 		for _, id := range ids {
-			if err := c.cancelOne(ctx, f, id, force); err != nil {
+			var reply client.Reply
+			j, err := f.find(ctx, id)
+			if err == nil {
+				reply, err = j.at.call(ctx, cancelGrace+sockets.HelloTime, "cancel_job", map[string]any{"job_id": j.ID, "force": force})
+			}
+			if err != nil {
 				fmt.Fprintf(c.Err, "async-repl: %v\n", err)
 				code = failed
+				continue
 			}
+			text := j.ID + " " + reply.Header("Status")
+			for _, name := range []string{"Cancelling", "Ended now", "Survivors", "Note"} {
+				if value := reply.Header(name); value != "" {
+					text += "; " + strings.ToLower(name) + ": " + value
+				}
+			}
+			fmt.Fprintln(c.Out, text)
 		}
 		return code
 	}}
 	cmd.Flags().BoolVar(&force, "force", false, "kill at once; Python loses its variables")
 	return cmd
-}
-
-// cancelOne asks a job to end, and prints what has become of it within the grace of the connection.
-func (c *Config) cancelOne(ctx context.Context, f *fleet, id string, force bool) error {
-	j, err := f.find(ctx, id)
-	if err != nil {
-		return err
-	}
-	reply, err := j.at.call(ctx, cancelGrace+sockets.HelloTime, "cancel_job", map[string]any{"job_id": j.ID, "force": force})
-	if err != nil {
-		return err
-	}
-	text := j.ID + " " + reply.Header("Status")
-	for _, name := range []string{"Cancelling", "Ended now", "Survivors", "Note"} {
-		if value := reply.Header(name); value != "" {
-			text += "; " + strings.ToLower(name) + ": " + value
-		}
-	}
-	_, err = fmt.Fprintln(c.Out, text)
-	return err
 }
