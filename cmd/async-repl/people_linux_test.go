@@ -28,7 +28,7 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 		t.Errorf("logs: %q, exit %d", out, code)
 	}
 	a.cmd.Env = append(a.cmd.Env, "REPL_KEEPER=on")
-	out, code := a.person("doctor") // its engine is another one
+	out, code := a.person("doctor") // the doctor starts another engine
 	for _, line := range []string{"ok     engine: process ", "ok     sockets: commands reach engines in ", "ok     client: jobs can outlive the client that started them\n"} {
 		if !strings.Contains(out, "\n"+line) || code > 1 {
 			t.Errorf("doctor does not say %q: exit %d\n%s", line, code, out)

@@ -26,7 +26,7 @@ func (s *started) person(args ...string) (out string, code int) {
 	return string(b), cmd.ProcessState.ExitCode()
 }
 
-// A person sees the jobs of an agent, answers and ends them, and the agent is told.
+// A person sees the jobs of an agent, answers and ends them, and the agent learns of it.
 func TestCommandsOfAPerson(t *testing.T) {
 	overStdio(t, "the server is one process with its client")
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestHelpOfCommandsForPeople(t *testing.T) {
 	}
 }
 
-// A command that there is none of is refused with those that resemble it.
+// A command that does not exist is refused, and those that resemble it are named.
 func TestUnknownCommandsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

@@ -111,7 +111,7 @@ func (a *attachment) run(ctx context.Context, rows string, about resource.Screen
 	if err := a.show(ctx, rows, about); err != nil {
 		return err
 	}
-	printed := make(chan error, 1) // its only value can come after the end
+	printed := make(chan error, 1) // buffered: run can have ended before
 	go func() {                    // owned by run, which waits for it; ends with the job or with ctx
 		printed <- a.follow(ctx, about.End)
 	}()
@@ -293,15 +293,16 @@ func (j job) resize(ctx context.Context, rows, cols int) error {
 	return j.send(ctx, map[string]any{"size": []int{min(rows, sideMax), min(cols, sideMax)}})
 }
 
-// reset undoes what programs set in a terminal, as far as that would disturb whoever types at it
-// afterwards: modes, the alternate screen, how keys are reported (xterm's modifyOtherKeys and
-// kitty's protocol), margins, character sets, colours and the shape of the cursor. The cursor is in
-// the last line then.
+// reset undoes what programs set in a terminal and what would disturb a person who types at it
+// afterwards: modes, the alternate screen, how keys are reported (xterm's modifyOtherKeys, kitty's
+// protocol), margins, character sets, colours and the shape of the cursor. It moves the cursor to
+// the last line.
 const reset = "\x1b[?1;6;12;1000;1002;1003;1004;1006;2004l\x1b[?1049l\x1b[?7;25h\x1b[4l\x1b>\x1b[>4m\x1b[=0u\x1b[r\x1b(B\x0f\x1b[m\x1b[0 q\x1b[999;1H"
 
-// takeTerminal makes a terminal raw, to join it with that of a job. restore makes both what they
-// were, by a process that is started now. It leads a session of its own, so that no signal from the
-// terminal ends it, and begins when its standard input ends: also if this command is killed.
+// takeTerminal makes a terminal raw, to join it with the terminal of a job. restore returns both to
+// what they were. A process that takeTerminal starts does that work once its standard input ends, so
+// it also does it if the command is killed. The process leads a session of its own: no signal from
+// the terminal ends it.
 func (c *Config) takeTerminal(terminal *os.File, id string) (restore func(), err error) {
 	if c.Restorer == nil {
 		return nil, errors.New("attach: this program is not found where it was started: start it by its full path")
@@ -329,7 +330,7 @@ func (c *Config) takeTerminal(terminal *os.File, id string) (restore func(), err
 	restore = func() {
 		ended.Close()
 		p.Wait()                 // an error: it is reaped already
-		before.Restore(terminal) // if the process was killed; an error: the terminal is gone
+		before.Restore(terminal) // the process can have been killed; an error: the terminal is gone
 	}
 	if _, err := tty.Raw(terminal); err != nil {
 		restore()

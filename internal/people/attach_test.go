@@ -58,7 +58,7 @@ func (w *world) attach(r *remote, id string, rows, cols uint16) *seat {
 		}
 	})
 	t.Cleanup(reading.Wait)
-	t.Cleanup(s.pty.Close) // before the wait
+	t.Cleanup(s.pty.Close) // cleanups run in reverse: this one ends the reading
 	s.cmd = w.command("attach", id)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = s.pty.Slave(), s.pty.Slave(), s.pty.Slave()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -69,14 +69,14 @@ func (w *world) attach(r *remote, id string, rows, cols uint16) *seat {
 	return s
 }
 
-// text returns what the terminal was told to show.
+// text returns what was written to the terminal.
 func (s *seat) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shown.String()
 }
 
-// shows waits until the terminal was told to show a text.
+// shows waits until a text was written to the terminal.
 func (s *seat) shows(text string) {
 	s.t.Helper()
 	polltest.Check(s.t, func() error {
@@ -114,13 +114,13 @@ func (s *seat) ends(code int) {
 }
 
 // A person types at the job's terminal as at an own one, by keys, until Ctrl-]. The size of the
-// window is that of the job's terminal, and afterwards it is what it was.
+// window is the size of the job's terminal, which has its own again afterwards.
 func TestAttach(t *testing.T) {
 	w, r := remotely(t)
 	id := r.shell()
 	r.tool("send_command_input", map[string]any{"job_id": id, "text": "echo be''fore\n", "wait_seconds": 60})
 	seat := w.attach(r, id, 30, 100)
-	seat.shows(strings.Repeat("\n", 30) + "\x1b[H\x1b[2J") // what the terminal has shown scrolls away before
+	seat.shows(strings.Repeat("\n", 30) + "\x1b[H\x1b[2J") // the terminal's own text scrolls away
 	seat.shows("before\r\n$")
 	seat.types("echo $((6*7)) é\r")
 	seat.shows("42 é\r\n")
@@ -203,7 +203,7 @@ func TestTerminalIsRestored(t *testing.T) {
 func TestAttachOutlivesItsEngine(t *testing.T) {
 	w, r := remotely(t)
 	seat := w.attach(r, r.shell(), 24, 80)
-	must.Do(t, r.cmd.Process.Kill()) // its guard ends the shell
+	must.Do(t, r.cmd.Process.Kill()) // the guard ends the shell
 	seat.ends(1)
 	seat.restored()
 	seat.shows("async-repl: the connection to the engine of process")

@@ -14,5 +14,5 @@
 //   - Results go to standard output, so that scripts can read them; everything else goes to
 //     standard error.
 //
-// Begin with people.go (the table of commands), then engines.go (whom a command talks to).
+// Begin with people.go (the table of commands), then engines.go (what a command talks to).
 package people

@@ -128,7 +128,7 @@ func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
 
 // atLogout says what a logout of the user ends, as systemd-logind does
 // (https://www.freedesktop.org/software/systemd/man/latest/logind.conf.html). The file system
-// begins at root, and place is the directory of the sockets; empty: there is none.
+// begins at root. place is the directory of the sockets, or empty if there is none.
 func atLogout(root string, uid int, place string, found finding) {
 	name := strconv.Itoa(uid)
 	if u, err := user.LookupId(name); err == nil {
@@ -138,7 +138,7 @@ func atLogout(root string, uid int, place string, found finding) {
 	lingers := err == nil
 	enable := fmt.Sprintf(": loginctl enable-linger %s prevents that", name)
 	b, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // an error: the system has no groups
-	_, group, _ := strings.Cut("\n"+string(b), "\n0::")          // of the second version of control groups
+	_, group, _ := strings.Cut("\n"+string(b), "\n0::")          // version 2 of control groups
 	group, _, _ = strings.Cut(group, "\n")
 	kill, file := killsAtLogout(root)
 	switch {

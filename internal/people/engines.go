@@ -23,13 +23,12 @@ import (
 	"asyncrepl/internal/text/pattern"
 )
 
-// A host is a server that a command is connected to: that of an engine, or the one over the
-// records.
+// A host is a server that a command is connected to: an engine's, or the one over the records.
 type host struct {
 	sockets.Welcome // zero: the records
 	mcp             *client.Client
 	conn            io.Closer
-	what            string // what it is, in errors
+	what            string // its name in errors
 	place           string // the directory of its socket
 	name            sockets.Name
 }

@@ -61,7 +61,7 @@ func shownRunning(r io.Reader) (ids []string) {
 	if err != nil || json.Unmarshal(raw, &call) != nil {
 		return nil
 	}
-	head, _, _ := bytes.Cut(call.Response, []byte(`\n--- `)) // what a job has printed says nothing
+	head, _, _ := bytes.Cut(call.Response, []byte(`\n--- `)) // the rest is output of jobs
 	for _, m := range running().FindAllSubmatch(head, -1) {
 		if id := string(m[1]); !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -102,7 +102,7 @@ func (c *Config) tell(ctx context.Context, ids []string) string {
 }
 
 // lockName is the name of the file by which hooks divide the jobs among themselves. Each job is one
-// byte of it, and who follows the job holds a lock on that: the kernel releases it however the
+// byte of it, and the hook that follows the job holds a lock on it: the kernel releases it however the
 // process ends, and nothing is left to clean up.
 const lockName = "hook.lock"
 

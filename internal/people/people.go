@@ -80,7 +80,7 @@ func Run(ctx context.Context, args []string, c Config) int {
 	default:
 		code = failed
 	}
-	if args[0] == "wait" { // its other statuses are those of jobs
+	if args[0] == "wait" { // a job can have ended with any status below 123
 		code = cantWait
 	}
 	fmt.Fprintf(c.Err, "async-repl: %v\n", err)
@@ -113,7 +113,7 @@ func (c *Config) commands() *cobra.Command {
 	return root
 }
 
-// unknown refuses a command that there is none of, and suggests others.
+// unknown refuses a command that does not exist, and suggests others.
 func (c *Config) unknown(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

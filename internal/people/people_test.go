@@ -41,7 +41,7 @@ func TestMisuse(t *testing.T) {
 			w.run(strings.Fields(line)...).expect(t, "", "async-repl: "+want+"\n", 2)
 		})
 	}
-	// Statuses below 125 of wait are those of jobs.
+	// Of wait, statuses below 123 belong to jobs.
 	for line, want := range map[string]string{
 		"wait":                  "wait: requires at least 1 arg(s), only received 0: see async-repl wait --help",
 		"wait --timeout soon A": "wait: --timeout is a number of seconds, or a time like 90s or 2h",
@@ -254,7 +254,7 @@ func TestWaitForSeveral(t *testing.T) {
 	w.run("wait", good.ID(), bad.ID()).expect(t, line(good)+line(bad), "", 1)
 	w.run("wait", good.ID(), good.ID()).expect(t, line(good)+line(good), "", 0)
 	w.run("wait", "--any", long.ID(), bad.ID()).expect(t, line(bad), "", 3)
-	for range 20 { // of those that have ended, the first given is meant
+	for range 20 { // the first given counts
 		w.run("wait", "--any", long.ID(), good.ID(), bad.ID()).expect(t, line(good), "", 0)
 		w.run("wait", "--any", bad.ID(), good.ID()).expect(t, line(bad), "", 3)
 	}
@@ -336,7 +336,7 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	}
 }
 
-// A job of an earlier run is shown once, whoever has its record.
+// A job of an earlier run is shown once, even if an engine has its record, too.
 func TestPsShowsEarlierRunsOnce(t *testing.T) {
 	w, s := serving(t)
 	j := s.ended("exit 3")

@@ -102,7 +102,7 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 			switch {
 			case !j.Created.Before(e.Since):
 				one.Jobs = append(one.Jobs, j)
-			case !shown[j.ID]: // of an engine before it, whose records it has
+			case !shown[j.ID]: // an earlier engine ran it; this one has the records
 				s.Past = append(s.Past, j)
 			}
 			shown[j.ID] = true

@@ -93,7 +93,7 @@ func (c *Config) askSecret(ctx context.Context, j job) (string, error) {
 	var line string
 	var err error
 	read := make(chan struct{}) // closed once line and err are set
-	go func() { // owned by the command; ends with the line, or with the process after a signal
+	go func() {                 // owned by the command; ends with the line, or with the process after a signal
 		line, err = bufio.NewReader(io.LimitReader(c.In, secretMax)).ReadString('\n')
 		close(read)
 	}()

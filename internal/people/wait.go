@@ -19,10 +19,10 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Exit statuses of wait, besides those of a job.
+// Exit statuses of wait, besides the one of a job.
 const (
 	asksInput = 123
-	timedOut  = 124 // as of timeout(1)
+	timedOut  = 124 // timeout(1) has the same
 	cantWait  = 125
 	signalled = 128 // and the number of the signal
 )

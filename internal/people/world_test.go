@@ -64,7 +64,7 @@ type world struct {
 	stdin io.Reader
 
 	served int    // the number of engines that listen
-	python string // the interpreter of sessions; empty: there is none
+	python string // the interpreter of sessions; empty if there is none
 }
 
 func newWorld(t *testing.T) *world {
@@ -98,12 +98,12 @@ type served struct {
 	*engine.Engine
 	t       *testing.T
 	welcome atomic.Pointer[sockets.Welcome]
-	agent   *client.Client // its client
+	agent   *client.Client // the client of the engine
 	stop    func()         // stops listening and closes all connections, as the end of its process does
 }
 
-// serve makes an engine that listens. Only the protocol of the socket is that of the test: the
-// engine, its tools and sockets are those of the program.
+// serve makes an engine that listens. The test plays only the protocol of the socket; the engine, its
+// tools and sockets are real.
 func (w *world) serve() *served {
 	w.served++
 	return w.serveAs(fmt.Sprintf("%016x", w.served))
