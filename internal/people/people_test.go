@@ -336,12 +336,16 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	}
 }
 
-// A job of an earlier run is shown once, even if an engine has its record, too.
+// A job of an earlier run is shown once and as such, even if an engine has its record, too, and has
+// started before that run.
 func TestPsShowsEarlierRunsOnce(t *testing.T) {
-	w, s := serving(t)
-	j := s.ended("exit 3")
+	t.Parallel()
+	w := newWorld(t)
+	w.workspace, w.state = t.TempDir(), t.TempDir()
+	s, other := w.serve(), w.engine()
+	j := other.ended("exit 3")
+	other.Engine.Close()
 	w.past = s.records
-	s.welcomes(func(w *sockets.Welcome) { w.Since = time.Now().Add(time.Millisecond) }) // an engine that has its record
 	got := w.run("ps", "--all")
 	if before, after, found := strings.Cut(got.out, "EARLIER RUNS\n  "+j.ID()[:idShown]); !found || strings.Contains(before+after, j.ID()[:idShown]) {
 		t.Errorf("got:\n%s", got.out)

@@ -24,7 +24,7 @@ import (
 // A state is what ps shows.
 type state struct {
 	Engines []engineState      `json:"engines"`
-	Past    []*report.Document `json:"past,omitempty"` // jobs of the records that no engine has
+	Past    []*report.Document `json:"past,omitempty"` // jobs of engines that have ended
 	Silent  []string           `json:"silent,omitempty"`
 }
 
@@ -100,9 +100,9 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 		one := engineState{Welcome: e.Welcome, Jobs: []*report.Document{}}
 		for _, j := range jobs {
 			switch {
-			case !j.Created.Before(e.Since):
+			case !j.Past:
 				one.Jobs = append(one.Jobs, j)
-			case !shown[j.ID]: // an earlier engine ran it; this one has the records
+			case !shown[j.ID]: // this engine has the record of an earlier one
 				s.Past = append(s.Past, j)
 			}
 			shown[j.ID] = true

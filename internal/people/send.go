@@ -37,28 +37,18 @@ func (c *Config) send() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		input := map[string]any{"job_id": j.ID, "wait_seconds": 0}
 		text := strings.Join(args[1:], "")
 		if secret {
 			if text, err = c.askSecret(ctx, j); err != nil {
 				return err
 			}
 		}
-		tool := "send_command_input"
-		if j.Kind == jobs.Python && !secret && !bare && keys == nil {
-			tool = "send_python_input"
-			input["text"] = text
-		} else {
+		tool, input := "send_python_input", map[string]any{"job_id": j.ID, "text": text, "eof": eof, "wait_seconds": 0}
+		if j.Kind != jobs.Python || secret || bare || keys != nil {
+			tool, input["keys"], input["secret"] = "send_command_input", keys, secret
 			if !bare && (secret || len(args) == 2) {
-				text += "\n"
+				input["text"] = text + "\n"
 			}
-			input["text"], input["secret"] = text, secret
-		}
-		if eof {
-			input["eof"] = true
-		}
-		if keys != nil {
-			input["keys"] = keys
 		}
 		reply, err := j.at.call(ctx, 0, tool, input)
 		if err == nil {

@@ -4,6 +4,7 @@ package people
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,6 +63,8 @@ type world struct {
 	past  func(context.Context) (io.ReadWriteCloser, error)
 	own   func() (*client.Client, io.Closer, error)
 	stdin io.Reader
+
+	workspace, state string // the directories of engines; empty if each has its own
 
 	served int    // the number of engines that listen
 	python string // the interpreter of sessions; empty if there is none
@@ -172,8 +175,8 @@ func (w *world) engine() *served {
 	t.Helper()
 	s := &served{t: t}
 	s.Engine = must.Get(engine.New(engine.Config{
-		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: t.TempDir(), Shell: "/bin/sh", Python: w.python,
-		StateDir: t.TempDir(), MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
+		Version: "test", Guard: processtest.Guard(t), GuardEnv: os.Environ(), Workspace: cmp.Or(w.workspace, t.TempDir()), Shell: "/bin/sh", Python: w.python,
+		StateDir: cmp.Or(w.state, t.TempDir()), MaxJobs: 100, MaxSessions: 10, MaxOutput: 1 << 20, MaxState: 1 << 20,
 	}))(t)
 	t.Cleanup(s.Engine.Close)
 	conn, theirs := net.Pipe()

@@ -18,7 +18,8 @@ type Document struct {
 	Session string    `json:"session,omitempty"`
 	// Status is queued, running, waiting_input, completed, failed or cancelled.
 	Status     string `json:"status"`
-	StatusText string `json:"status_text"` // the status with its reason, as in replies
+	StatusText string `json:"status_text"`    // the status with its reason, as in replies
+	Past       bool   `json:"past,omitempty"` // an earlier server ran it
 
 	// These describe a job that has not ended.
 	Question *documentQuestion `json:"question,omitempty"`      // the input that the job waits for
@@ -167,7 +168,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 	out := record.Output
 	r := &Document{
 		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session,
-		Status: string(record.Status), StatusText: StatusText(record), Cancelling: record.Cancelling, Accepts: record.Accepts != (jobs.Reader{}), Stopped: record.Stopped,
+		Status: string(record.Status), StatusText: StatusText(record), Past: rp.isPast(record), Cancelling: record.Cancelling, Accepts: record.Accepts != (jobs.Reader{}), Stopped: record.Stopped,
 		Created: instant(record.Created), Started: instant(record.Started), Ended: instant(record.Ended), LastOutput: instant(record.Output.Last),
 		Timeout: record.Timeout.Seconds(), Progress: progressBar(record, log, rp.time()),
 		Output: documentOutput{

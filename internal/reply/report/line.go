@@ -23,13 +23,18 @@ func (rp *Reporter) Line(record jobs.Record) string {
 // brief describes a job in one line without its command.
 func (rp *Reporter) brief(record jobs.Record) string {
 	s := fmt.Sprintf("%s %s, %s", record.ID, StatusText(record), KindText(record))
-	if rp.Jobs != nil && rp.Jobs.Lookup(record.ID) == nil {
-		s += ", past" // an earlier server ran it
+	if rp.isPast(record) {
+		s += ", past"
 	}
 	if !record.Started.IsZero() {
 		s += ", " + rp.elapsed(record)
 	}
 	return s
+}
+
+// isPast reports whether an earlier server ran the job.
+func (rp *Reporter) isPast(record jobs.Record) bool {
+	return rp.Jobs != nil && rp.Jobs.Lookup(record.ID) == nil
 }
 
 // Waited is Line for a list of jobs that a call has waited for. It leaves out the command of a job
