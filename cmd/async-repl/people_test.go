@@ -35,7 +35,7 @@ func TestCommandsOfAPerson(t *testing.T) {
 		t.Errorf("before the first job: %q, exit %d", out, code)
 	}
 	id := s.do("execute_command_async", "command", "printf 'Name? '; read x; echo ${#x}; exit 5", "wait_seconds", 60).Header("Job ID")
-	if out, code := s.person("ps"); !strings.Contains(out, id[:12]+"  waiting_input") || !strings.Contains(out, `(asks "Name? ")`) || code != 0 {
+	if out, code := s.person("ps"); !strings.Contains(out, id[:14]+"  waiting_input") || !strings.Contains(out, `(asks "Name? ")`) || code != 0 {
 		t.Errorf("ps: %q, exit %d", out, code)
 	}
 	if out, code := s.person("wait", id); out != id+" waits for input: Name?\n" || code != 123 {
@@ -150,7 +150,7 @@ func TestCommandsReadTheRecords(t *testing.T) {
 	cut := s.do("execute_command_async", "command", "echo begun; sleep 1000", "wait_seconds", 1).Header("Job ID")
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
-	if out, code := s.person("ps", "--all"); !strings.Contains(out, "EARLIER RUNS\n  "+cut[:12]+"  failed (server was killed") || !strings.Contains(out, ended[:12]+"  failed (exit 5)") || code != 0 {
+	if out, code := s.person("ps", "--all"); !strings.Contains(out, "EARLIER RUNS\n  "+cut[:14]+"  failed (server was killed") || !strings.Contains(out, ended[:14]+"  failed (exit 5)") || code != 0 {
 		t.Errorf("ps --all: exit %d\n%s", code, out)
 	}
 	if out, code := s.person("logs", ended[:20]); out != "out\n" || code != 0 {

@@ -196,7 +196,7 @@ func TestPsShowsNoJobTwice(t *testing.T) {
 	})
 	defer typing.Wait()
 	defer stop()
-	for range 300 {
+	for range 200 {
 		if got := w.run("ps"); strings.Count(got.out, j.ID()[:idShown]) > 1 || got.code != 0 {
 			t.Fatalf("exit %d:\n%s", got.code, got.out)
 		}

@@ -168,21 +168,16 @@ const titleMax = 60
 
 // writeTable writes a state for people.
 func writeTable(w io.Writer, s *state) {
-	var all []*report.Document
-	for _, e := range s.Engines {
-		all = append(all, e.Jobs...)
-	}
-	short := shortest(append(all, s.Past...))
 	for _, e := range s.Engines {
 		fmt.Fprintf(w, "ENGINE %d  %s  up %s, %s\n", e.PID, report.OneLine(e.Workspace), report.Duration(time.Since(e.Since)), e.client())
-		table(w, e.Jobs, short)
+		table(w, e.Jobs)
 		for _, session := range e.Sessions {
 			fmt.Fprintln(w, "  "+session)
 		}
 	}
 	if len(s.Past) > 0 {
 		fmt.Fprintln(w, "EARLIER RUNS")
-		table(w, s.Past, short)
+		table(w, s.Past)
 	}
 	if len(s.Engines)+len(s.Past) == 0 {
 		fmt.Fprintln(w, "No engine has a job.")
@@ -208,7 +203,7 @@ func (e *engineState) client() string {
 func until(t time.Time) string { return report.Duration(max(0, time.Until(t))) }
 
 // table writes some jobs, one a line.
-func table(w io.Writer, list []*report.Document, short int) {
+func table(w io.Writer, list []*report.Document) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, j := range list {
 		kind := string(j.Kind)
@@ -225,28 +220,10 @@ func table(w io.Writer, list []*report.Document, short int) {
 		if j.Keep {
 			status += ", kept"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:short], status, kind, report.Duration(seconds(j.Elapsed)), what)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, report.Duration(time.Duration(j.Elapsed*float64(time.Second))), what)
 	}
 	t.Flush() // an error: the caller finds that nothing was written
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// idShown is how many characters of an id a table shows at least.
-const idShown = 12
-
-// shortest returns how many characters of their ids distinguish some jobs.
-func shortest(list []*report.Document) int {
-	ids := make([]string, len(list))
-	for i, j := range list {
-		ids[i] = j.ID
-	}
-	slices.Sort(ids)
-	n := idShown
-	for i := 1; i < len(ids); i++ {
-		for n < len(ids[i]) && ids[i][:n] == ids[i-1][:n] {
-			n++
-		}
-	}
-	return n
-}
+// idShown is how many characters of an id a table shows: the time and 20 random bits.
+const idShown = 14
