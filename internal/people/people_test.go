@@ -19,6 +19,7 @@ import (
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -137,7 +138,10 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 	s := w.serve()
 	asks := s.asking("printf 'Really? '; read x")
 	ended := s.ended("exit 3")
-	must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "cd /; sleep 100", "shell_session": "lab", "wait_seconds": 0}))(t)
+	lab := must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "cd /; sleep 100", "shell_session": "lab", "wait_seconds": 0}))(t)
+	polltest.Until(t, "the job runs in its session", func() bool {
+		return must.Get(s.Jobs().Get(lab.Header("Job ID")))(t).Record().Status == jobs.Running
+	})
 	table := func(args ...string) string {
 		t.Helper()
 		r := w.run(append([]string{"ps"}, args...)...)
