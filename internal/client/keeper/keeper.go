@@ -205,7 +205,7 @@ func (k *Keeper) Wait(ctx context.Context) {
 
 // welcome describes the engine to the other side of a connection.
 func (k *Keeper) welcome(s *state) sockets.Welcome {
-	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since}
+	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since, Lone: k.Lone != ""}
 	if w.Attended = s.client != nil || k.Lone != ""; !w.Attended {
 		w.Left = s.left
 	}

@@ -74,6 +74,9 @@ type Welcome struct {
 	// that has ended.
 	Trims time.Time `json:"rest_ends,omitzero"`
 	Kept  int       `json:"kept,omitempty"` // the jobs and idle sessions that survive a goodbye
+	// Lone is set if the engine is the process that its client started: no other client can take it
+	// over.
+	Lone bool `json:"lone,omitempty"`
 	// KeptSessions are the sessions among Kept.
 	KeptSessions int `json:"kept_sessions,omitempty"`
 }
