@@ -68,7 +68,6 @@ func (a *attached) launch() {
 	t.Helper()
 	overStdio(t, "the test reaches the engine itself")
 	notAgain(t)
-	a.cmd.Env = append(a.cmd.Env, "REPL_KEEPER=off") // the test is the front
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0))(t)
 	theirs := os.NewFile(uintptr(fds[1]), "theirs")
 	defer theirs.Close()

@@ -259,7 +259,8 @@ func (s *started) engine() int {
 
 // fronted reports whether the server is a front.
 func (s *started) fronted() bool {
-	return keeper.Available() == nil && s.setting("REPL_KEEPER") != "off" && !slices.Contains(s.cmd.Args, "-listen")
+	return keeper.Available() == nil && s.setting("REPL_KEEPER") != "off" &&
+		!slices.Contains(s.cmd.Args, "-listen") && !slices.Contains(s.cmd.Args, engineCommand)
 }
 
 // workspace returns the workspace of the server.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/readmetest"
 )
 
@@ -142,6 +144,27 @@ func TestHookSetting(t *testing.T) {
 
 // What ran before the last start is read from the records, by the commands as by the tools. It
 // stays for the next agent to learn that a server was killed.
+// logs -f follows a job to its end, also if that is the end of its engine.
+func TestLogsFollowToTheEndOfTheEngine(t *testing.T) {
+	overStdio(t, "the client quits")
+	t.Parallel()
+	s := startServer(t, "XDG_RUNTIME_DIR="+t.TempDir())
+	id := s.do("execute_command_async", "command", "trap 'echo ended; exit' TERM; echo begun; while :; do sleep 0.01; done", "wait_seconds", 0).Header("Job ID")
+	s.prints(id, "begun")
+	cmd := exec.Command(ownProgram(t), "logs", "-f", id)
+	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
+	var out, errs lockedBuffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	must.Do(t, cmd.Start())
+	t.Cleanup(func() { cmd.Process.Kill() })
+	polltest.Until(t, "the first line", func() bool { return out.String() == "begun\n" })
+	s.stop()
+	s.exit()
+	if err := cmd.Wait(); err != nil || out.String() != "begun\nended\n" {
+		t.Errorf("logs: %v, %q, %s", err, out.String(), errs.String())
+	}
+}
+
 func TestCommandsReadTheRecords(t *testing.T) {
 	overStdio(t, "the server is killed")
 	t.Parallel()

@@ -156,7 +156,7 @@ func atLogout(root string, uid int, place string, found finding) {
 	switch {
 	case place == "":
 	case strings.HasPrefix(place, fmt.Sprintf("/run/user/%d/", uid)) && !lingers:
-		found(mind, "directory of the sockets", place+" vanishes with your last login, and commands find no engine that continues"+enable)
+		found(mind, "directory of the sockets", place+" vanishes with your last login; engines that continue then listen elsewhere within a minute"+enable)
 	default:
 		found(works, "directory of the sockets", place+" stays after a logout")
 	}

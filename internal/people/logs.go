@@ -31,7 +31,9 @@ func (c *Config) logs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return j.output(cmd.Context(), chosen, 0, follow, func(p part) error {
+		var next int64
+		show := func(p part) error {
+			next = p.Next
 			if p.Dropped > 0 {
 				fmt.Fprintf(c.Err, "async-repl: %d bytes of the output can't be read any more\n", p.Dropped)
 			}
@@ -41,7 +43,15 @@ func (c *Config) logs() *cobra.Command {
 			}
 			_, err := w.Write(p.data)
 			return err
-		})
+		}
+		if err = j.output(cmd.Context(), chosen, 0, follow, show); errors.As(err, new(*lostError)) { // records have the rest
+			now := c.reach(cmd.Context())
+			defer now.close()
+			if j, err = now.find(cmd.Context(), j.ID); err == nil {
+				err = j.output(cmd.Context(), chosen, next, follow, show)
+			}
+		}
+		return err
 	}}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what follows, too, until the job has ended")
 	cmd.Flags().StringVar(&chosen, "view", report.TextView, "the `VIEW`: text, screen (what its terminal shows) or raw (every byte as it came)")

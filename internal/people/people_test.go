@@ -174,7 +174,7 @@ func TestPsShowsWhatGoesOn(t *testing.T) {
 		t.Errorf("kept:\n%s\nwant:\n%s", got, want)
 	}
 	s.welcomes(func(w *sockets.Welcome) { w.Trims = time.Now().Add(90 * time.Second) })
-	if got, want := table(), strings.Replace(head, "with its client", "no client; it stays for what is kept (2), the rest ends in TIME", 1); !strings.HasPrefix(got, want) {
+	if got, want := table(), strings.Replace(head, "with its client", "no client; it stays for what is kept (2), what else there is ends in TIME", 1); !strings.HasPrefix(got, want) {
 		t.Errorf("kept beside others:\n%s\nwant:\n%s", got, want)
 	}
 	must.Get(s.agent.Call(t.Context(), "execute_command_async", map[string]any{"command": "sleep 101", "keep": true, "wait_seconds": 0}))(t)

@@ -193,7 +193,7 @@ func (e *engineState) client() string {
 	case e.Attended:
 		return "with its client"
 	case !e.Trims.IsZero():
-		return fmt.Sprintf("no client; it stays for what is kept (%d), the rest ends in %s", e.Kept, until(e.Trims))
+		return fmt.Sprintf("no client; it stays for what is kept (%d), what else there is ends in %s", e.Kept, until(e.Trims))
 	case e.Ends.IsZero():
 		return fmt.Sprintf("no client; it stays for what is kept (%d)", e.Kept)
 	}
