@@ -440,8 +440,10 @@ func (c *campaign) sameClient() {
 func (c *campaign) check(f *followed, dead bool) {
 	c.t.Helper()
 	var r client.Reply
-	polltest.Check(c.t, func() (err error) { // an engine that ends after a goodbye has its jobs for a moment
-		if r, err = c.Call(c.ctx(), "check_job_status", map[string]any{"job_id": f.id, "wait_seconds": 0}); err != nil && !f.goodbye {
+	// An engine that ends by itself, after a goodbye or because it has nothing to lose, has its jobs for
+	// a moment. Those of a killed one are there at once.
+	polltest.Check(c.t, func() (err error) {
+		if r, err = c.Call(c.ctx(), "check_job_status", map[string]any{"job_id": f.id, "wait_seconds": 0}); err != nil && dead {
 			c.t.Fatalf("round %s: %s: %v", c.what, f, err)
 		}
 		return err
