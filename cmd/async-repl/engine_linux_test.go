@@ -607,8 +607,8 @@ func TestWarningsWithoutAClient(t *testing.T) {
 	quiet.leave(sockets.Goodbye)
 	quiet.gone()
 	run := soleFile(t, filepath.Join(quiet.setting("REPL_STATE_DIR"), "runs", "*", "*"))
-	if entries := must.Get(os.ReadDir(run))(t); len(entries) != 2 {
-		t.Errorf("an engine that has logged nothing leaves %v besides run.json and journal.jsonl", entries)
+	if entries := must.Get(os.ReadDir(run))(t); len(entries) != 3 {
+		t.Errorf("an engine that has logged nothing leaves %v, not just run.json, journal.jsonl and its lock", entries)
 	}
 	if left := must.Get(filepath.Glob(filepath.Join(quiet.setting("REPL_STATE_DIR"), "*.log")))(t); left != nil {
 		t.Errorf("it leaves %s", left)
