@@ -59,13 +59,17 @@ func peer(c *net.UnixConn) (pid int, err error) {
 }
 
 // namespaces returns the namespaces of a process that decide what its paths, users and addresses
-// mean.
+// mean. The error is ErrGone if the process has ended: some have no name then, also while it waits to
+// be reaped.
 func namespaces(process string) ([]string, error) {
 	var spaces []string
 	for _, kind := range []string{"user", "mnt", "pid", "net"} {
 		space, err := os.Readlink("/proc/" + process + "/ns/" + kind)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
+		}
+		if _, known := os.Lstat("/proc/self/ns/" + kind); err != nil && known == nil {
+			return nil, ErrGone
 		}
 		spaces = append(spaces, space) // empty: the kernel has no namespaces of this kind
 	}

@@ -7,13 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A child of the test binary dials as asDialer says and prints the error.
@@ -70,6 +73,23 @@ func TestPeerInOtherNamespacesIsRefused(t *testing.T) {
 				t.Errorf("the child says %q, %v; want %q", out, err, c.want)
 			}
 		})
+	}
+}
+
+// A process that has been killed and is not reaped yet is in no other container.
+func TestPeerThatHasEnded(t *testing.T) {
+	cmd := exec.Command("true")
+	must.Do(t, cmd.Start())
+	polltest.Until(t, "its end", func() bool {
+		p, err := procfs.Inspect(cmd.Process.Pid)
+		return err == nil && p.Ended()
+	})
+	if spaces, err := namespaces(strconv.Itoa(cmd.Process.Pid)); !errors.Is(err, ErrGone) {
+		t.Errorf("before it is reaped: %q, %v", spaces, err)
+	}
+	must.Do(t, cmd.Wait())
+	if spaces, err := namespaces(strconv.Itoa(cmd.Process.Pid)); !errors.Is(err, ErrGone) {
+		t.Errorf("afterwards: %q, %v", spaces, err)
 	}
 }
 
