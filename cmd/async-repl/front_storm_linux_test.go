@@ -123,7 +123,7 @@ type campaign struct {
 	jobs    []*followed
 	past    []*followed   // ended, and checked at the end of the campaign
 	slowest time.Duration // how long something of a dead engine was there after a start
-	slowly  string        // what it was, and in which round
+	slowly  string        // names it and its round
 	what    string        // describes the round in errors
 }
 

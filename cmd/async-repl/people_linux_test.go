@@ -36,10 +36,10 @@ func TestPersonBesideAnEngineWithoutAClient(t *testing.T) {
 	}
 	next := a.takeOver(sockets.Hello{Env: a.cmd.Env})
 	if got := next.do("check_job_status", "job_id", hangs); !strings.Contains(got.Header("Resumed"), hangs) || !strings.Contains(got.Header("Also"), "job "+id+" failed (exit 5)") {
-		t.Errorf("the next client is told:\n%s", got)
+		t.Errorf("the next client reads:\n%s", got)
 	}
 	if got := next.do("check_job_status", "job_id", id).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
-		t.Errorf("of the answer it is told %q", got)
+		t.Errorf("of the answer it reads %q", got)
 	}
 }
 

@@ -33,7 +33,7 @@ func (e *Engine) Killed() []string {
 	return e.killed
 }
 
-// KilledSaid notes that a client was told what Killed has returned.
+// KilledSaid notes that a reply has said what Killed has returned.
 func (e *Engine) KilledSaid() {
 	e.settling.Lock()
 	defer e.settling.Unlock()

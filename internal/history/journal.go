@@ -196,7 +196,7 @@ const (
 type tail struct {
 	file io.ReaderAt
 	at   int64  // the cursor of the first byte of rest
-	rest []byte // what was read and is before the line that was returned last
+	rest []byte // was read; the line that was returned last follows it
 }
 
 // previous returns the line before the one that it returned last, without its newline, or io.EOF.

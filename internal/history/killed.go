@@ -22,7 +22,7 @@ import (
 type Killed struct {
 	Jobs      []jobs.Record    // its jobs without an end, the newest first
 	Ended     []process.Marked // processes that it had left, which have been ended now
-	Variables []Variables      // what its sessions had, by the receipts of their jobs; sorted by session
+	Variables []Variables      // its sessions had them, by the receipts of their jobs; sorted by session
 }
 
 // Variables are the variables of one session.
@@ -39,7 +39,7 @@ const settledMost = 32
 // Settle accounts for the runs of the workspace whose engines were killed: it ends the processes
 // that they have left, and the receipts of their jobs name them. It returns these runs, the newest
 // first. Each engine returns a run until one has called [Store.Said]: an engine that is killed
-// before its client was told leaves that to the next one. If complete is false, another process
+// before a reply has said it leaves that to the next one. If complete is false, another process
 // works on them.
 func (s *Store) Settle() (runs []Killed, complete bool) {
 	s.sweepScratch()
@@ -78,7 +78,7 @@ func (s *Store) Settle() (runs []Killed, complete bool) {
 	return runs, complete
 }
 
-// Said notes that a client was told of the runs that Settle has returned.
+// Said notes that a reply has named the runs that Settle has returned.
 func (s *Store) Said() {
 	s.mu.Lock()
 	unsaid := s.unsaid
@@ -86,7 +86,7 @@ func (s *Store) Said() {
 	s.mu.Unlock()
 	for _, dir := range unsaid {
 		if err := s.locked(s.dir(), func() error { return appendTo(dir, closedLine(dir)) }); err != nil && err != errBusy {
-			s.config.Log.Warn("noting that a client was told of a server that was killed", "err", err)
+			s.config.Log.Warn("noting that a reply has named a server that was killed", "err", err)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 	if exists(dir+"/pip-X") || !slices.Equal(asked, []string{"MARK=1"}) {
 		t.Errorf("the programs of its jobs are left; killed %q", asked)
 	}
-	for range 2 { // an engine that is killed before its client was told leaves that to the next one
+	for range 2 { // an engine that is killed before a reply has said it leaves that to the next one
 		second = newEngine(c)
 		got, complete := second.Settle()
 		if len(got) != 1 || len(got[0].Jobs) != 1 || got[0].Jobs[0].ID != running.ID() || !complete {

@@ -20,7 +20,7 @@ import (
 	"asyncrepl/internal/test/racetest"
 )
 
-const page = 4 << 10 // what a file takes at least
+const page = 4 << 10 // every file takes that much
 
 // sharing returns a store on a real disk that keeps limit bytes of all logs there, and at most most
 // bytes of one log.

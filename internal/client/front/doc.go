@@ -12,7 +12,7 @@
 //     request attaches another engine. After three deaths within ten seconds calls are refused for
 //     ten seconds.
 //   - A signal, or the end of input while the client still reads the output, is a goodbye, and the
-//     engine is told so at once. If the client's end of the output is closed too, the client is
+//     engine learns it at once. If the client's end of the output is closed too, the client is
 //     lost: the connection to the engine then ends without a goodbye.
 //   - Ids are those of the front on the way to an engine, so that no answer can be taken for that
 //     of another call.

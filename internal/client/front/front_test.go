@@ -230,7 +230,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// At the end of input the engine is told at once that the client leaves. Calls in flight are
+// At the end of input the engine learns at once that the client leaves. Calls in flight are
 // answered as before.
 func TestEndOfInput(t *testing.T) {
 	w := start(t)

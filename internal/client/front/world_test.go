@@ -36,7 +36,7 @@ type world struct {
 	pair   func(testing.TB) (front, engine Conn)
 	cut    context.CancelFunc // plays a signal
 	served chan error         // the result of Serve
-	lost   atomic.Bool        // what ReaderGone reports
+	lost   atomic.Bool        // ReaderGone reports it
 	calls  *calls
 	engine func(Conn) // plays the engines; nil: they are servers
 

@@ -99,7 +99,7 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
-	Keep     Keep // what becomes of jobs that a call wants to be kept
+	Keep     Keep // says what becomes of jobs that a call wants to be kept
 	// CanKeep returns why no job can be kept, although Keep says so. Nil: they can be.
 	CanKeep func() error
 	// Found returns once later clients can find the engine with the jobs that it has. It is called
@@ -111,7 +111,7 @@ type Config struct {
 	// Older describes engines of the same workspace that only another version of the program can reach. The
 	// first reply says so. Empty: there are none.
 	Older string
-	// Notices are what the client was told, by this connection and by those before it. Nil: the connection has
+	// Notices are what replies have said to the client, by this connection and by those before it. Nil: the connection has
 	// its own.
 	Notices *report.Notices
 	// Resumes is the number of clients that the engine had before this one, whose jobs and sessions the first

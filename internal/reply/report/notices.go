@@ -58,7 +58,7 @@ type Notices struct {
 	watched map[string]*watchedJob // the key is the job's ID
 	late    []*watchedJob          // ended jobs watched for late output, the oldest first
 	facts   map[string]bool        // losses of variables and answers of people that were announced
-	earlier []string               // what no reply of an earlier server has said of its jobs
+	earlier []string               // no reply of an earlier server has said it of its jobs
 }
 
 // Earlier adds what no reply of an earlier server has said of its jobs, as [CallNotices.Also] returned it. It
