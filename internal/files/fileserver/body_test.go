@@ -27,6 +27,7 @@ func raw(t *testing.T, url, text string, then func(net.Conn)) string {
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 	c := must.Get(net.Dial("tcp", host))(t)
 	defer c.Close()
+	must.Do(t, c.SetDeadline(time.Now().Add(polltest.Patience)))
 	must.Get(io.WriteString(c, text))(t)
 	then(c)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -95,6 +96,24 @@ func TestRequestIsEndedByTheServer(t *testing.T) {
 		polltest.Until(t, "the file to be written", func() bool { return isWritten(t, workspace) })
 		end()
 	})
+	if got != "503 Service Unavailable: writing new: the server has ended this request" {
+		t.Error(got)
+	}
+}
+
+// An endedContext has ended, and has not called yet what AfterFunc was given.
+type endedContext struct{ context.Context }
+
+func (endedContext) Err() error { return context.Canceled }
+
+// A client that does not send the rest of a body is answered, and its connection ends.
+func TestRequestThatHasEnded(t *testing.T) {
+	h := New(new(files.Store).Dir(t.TempDir()))
+	s := httptest.NewServer(http.StripPrefix("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(endedContext{t.Context()}))
+	})))
+	defer s.Close()
+	got := raw(t, s.URL, "PUT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf", func(net.Conn) {})
 	if got != "503 Service Unavailable: writing new: the server has ended this request" {
 		t.Error(got)
 	}

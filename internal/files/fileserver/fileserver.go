@@ -242,9 +242,13 @@ func (b *patientReader) Read(p []byte) (int, error) {
 	return n, fmt.Errorf("%w: %v", errBody, err)
 }
 
-// done removes the deadline, which would otherwise end the connection after the request.
+// done removes the deadline, which would otherwise end the connection after the request. If the server
+// has ended the request, net/http must not wait for the rest of the body.
 func (b *patientReader) done() {
-	if b.stop() {
+	switch stopped := b.stop(); {
+	case b.ctx.Err() != nil: // a context has ended before it calls what AfterFunc was given
+		b.rc.SetReadDeadline(time.Unix(1, 0))
+	case stopped:
 		b.rc.SetReadDeadline(time.Time{})
 	}
 }
