@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// answerTime bounds how long calls that must be answered at once may take, and how long the
-	// client may take to read the last answers.
+	// answerTime bounds how long calls that must be answered at once may take unless Hurry is set,
+	// and how long the client may take to read the last answers.
 	answerTime = 100 * time.Millisecond
 	// turnTime bounds how long a call waits for the one before it to take effect. None needs a
 	// thousandth of it, but a call that never reaches its handler must not stop the connection.
@@ -146,7 +146,7 @@ func (c *conn) end() error {
 	case <-c.closed:
 		return io.EOF
 	}
-	last, stop := context.WithTimeout(context.Background(), answerTime)
+	last, stop := context.WithTimeout(context.Background(), c.Hurry)
 	defer stop()
 	select {
 	case <-answered:
