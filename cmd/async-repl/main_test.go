@@ -248,8 +248,14 @@ func (s *started) engine() int {
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
-		// A process that has exited has no command line.
-		if line, err := os.ReadFile(path); err == nil && strings.Contains(string(line), "\x00engine\x00") && strings.HasSuffix(string(line), "\x00-workdir\x00"+s.workspace()+"\x00") {
+		// A process that has exited has no command line. Several tests can have one workspace, such as /, but
+		// no state directory in common.
+		line, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(line), "\x00engine\x00") || !strings.HasSuffix(string(line), "\x00-workdir\x00"+s.workspace()+"\x00") {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
+		if err == nil && strings.Contains("\x00"+string(env), "\x00REPL_STATE_DIR="+s.setting("REPL_STATE_DIR")+"\x00") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			return pid
 		}
