@@ -256,3 +256,20 @@ func (e *host) document(ctx context.Context, id string) (*report.Document, error
 	}
 	return doc, json.Unmarshal([]byte(*parts[0].Text), doc)
 }
+
+// endTime bounds how long an engine that ends has its records for itself.
+const endTime = 5 * time.Second
+
+// findAgain returns a job whose engine has closed the connection, and the fleet that has it, which the
+// caller closes. Another process can read the records once the engine's process has ended.
+func (c *Config) findAgain(ctx context.Context, id string) (*fleet, job, error) {
+	for late := time.Now().Add(endTime); ; {
+		f := c.reach(ctx)
+		j, err := f.find(ctx, id)
+		if err == nil || time.Now().After(late) || ctx.Err() != nil {
+			return f, j, err
+		}
+		f.close()
+		<-time.After(spinPause)
+	}
+}

@@ -45,11 +45,12 @@ func (c *Config) logs() *cobra.Command {
 			return err
 		}
 		if err = j.output(cmd.Context(), chosen, 0, follow, show); errors.As(err, new(*lostError)) { // records have the rest
-			now := c.reach(cmd.Context())
+			now, j, err := c.findAgain(cmd.Context(), j.ID)
 			defer now.close()
-			if j, err = now.find(cmd.Context(), j.ID); err == nil {
-				err = j.output(cmd.Context(), chosen, next, follow, show)
+			if err != nil {
+				return err
 			}
+			return j.output(cmd.Context(), chosen, next, follow, show)
 		}
 		return err
 	}}

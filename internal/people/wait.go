@@ -147,11 +147,12 @@ func (c *Config) follow(ctx context.Context, j job) (*report.Document, error) {
 		}
 		switch {
 		case errors.As(err, new(*lostError)):
-			f := c.reach(ctx)
+			f, again, err := c.findAgain(ctx, j.ID)
 			defer f.close()
-			if j, err = f.find(ctx, j.ID); err != nil {
+			if err != nil {
 				return nil, err
 			}
+			j = again
 			if jobs.Status(j.Status).Final() {
 				return j.Document, nil
 			}
