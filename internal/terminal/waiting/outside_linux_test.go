@@ -42,6 +42,7 @@ func TestReaderOutside(t *testing.T) {
 			w.past.enough = evidenceTime * 2 / 5
 			t.Cleanup(w.Start())
 			other := n.start(t, readsOf(p, "passphrase: ", code))
+			t.Cleanup(func() { syscall.Kill(-other.PID, syscall.SIGKILL) }) // its children outlive it
 			if got := nextWaiting(t, reported); got.pid != other.PID || got.Kind != kindLine {
 				t.Errorf("got %+v, want the process %d", got.Evidence, other.PID)
 			}
