@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 )
 
@@ -18,6 +17,7 @@ var (
 	errDiscarded = errors.New("the log was discarded")
 	errDetached  = errors.New("the attachment was detached")
 	errGone      = errors.New("its file is gone")
+	errLarge     = errors.New("its file is too large to be read")
 )
 
 // An attachment is in a file, or in memory if the disk refused it, or lost.
@@ -125,8 +125,14 @@ func (l *log) Attachment(n int) ([]byte, error) {
 		return a.data, a.err
 	}
 	var b []byte
-	err := l.store.pastFile(a.path).use(func(raw rawFile) (err error) {
-		b, err = io.ReadAll(io.NewSectionReader(raw, 0, math.MaxInt64))
+	err := l.store.pastFile(a.path).use(func(raw rawFile) error {
+		size, err := raw.Size()
+		if err == nil && size > attachedInMemory {
+			err = errLarge // the files of a past log can have been changed
+		}
+		if err == nil {
+			b, err = io.ReadAll(io.NewSectionReader(raw, 0, size))
+		}
 		return err
 	})
 	if now, _ := l.findAttachment(n); err != nil && now.err != nil { // it was dropped meanwhile
@@ -140,7 +146,7 @@ func (l *log) Attachment(n int) ([]byte, error) {
 // findAttachment returns an attachment, unless it was detached.
 func (l *log) findAttachment(n int) (a attachment, found bool) {
 	if l.load != nil {
-		return attachment{path: display(l.dir, n)}, true
+		return attachment{path: display(".", n)}, true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -181,7 +181,7 @@ func TestAttachmentsAreFiles(t *testing.T) {
 	if _, short := l.Short(); !short {
 		t.Error("a log without output is not short")
 	}
-	past := output.OpenPast(filepath.Join(m.Usage().Dir, "log1"), l.Stat(), nil)
+	past := output.OpenPast(output.FilesOf(filepath.Join(m.Usage().Dir, "log1")), l.Stat(), nil)
 	wantAttachment(t, "in a later run", past, 0, small+1)
 	wantAttachment(t, "in a later run", past, 1, 0)
 	for _, n := range []int{2, 3, -1} {

@@ -2,6 +2,8 @@ package output
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 )
 
@@ -12,6 +14,17 @@ const (
 	MaxOpen     = maxOpen
 	Shortest    = shortest
 )
+
+// FilesOf returns what opens the files of a past log in a directory.
+func FilesOf(dir string) func(name string) (*os.File, error) {
+	return func(name string) (*os.File, error) {
+		f, err := openFile(filepath.Join(dir, name), os.O_RDONLY)
+		if err != nil {
+			return nil, err
+		}
+		return f.(diskFile).File, nil
+	}
+}
 
 // RawFile is an open file of a log.
 type RawFile = rawFile

@@ -27,6 +27,8 @@ type rawFile interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// Size returns the size of the file, holes included.
+	Size() (int64, error)
 	// Truncate cuts the file off after that many bytes.
 	Truncate(size int64) error
 	// Punch gives the n bytes at off back to the disk. They read as zeros.
@@ -134,6 +136,14 @@ func (f *file) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+func (f *file) size() (n int64, err error) {
+	err = f.use(func(raw rawFile) (err error) {
+		n, err = raw.Size()
+		return err
+	})
+	return n, err
+}
+
 func (f *file) WriteAt(b []byte, off int64) error {
 	return f.use(func(raw rawFile) error {
 		_, err := raw.WriteAt(b, off)
@@ -155,6 +165,14 @@ func (f *file) punch(r Range) error {
 
 // A diskFile is a [rawFile] on a real disk.
 type diskFile struct{ *os.File }
+
+func (f diskFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
 
 // openFile opens a file as os.OpenFile does, and makes the directory of a file that it creates.
 func openFile(path string, flags int) (rawFile, error) {

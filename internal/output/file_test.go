@@ -268,7 +268,7 @@ func TestCapKeepsBothHalvesAtAnySize(t *testing.T) {
 				t.Errorf("%d bytes are counted and %d taken for %d", got, blocks, kept)
 			}
 			l.Finish()
-			past := output.OpenPast(filepath.Join(m.Usage().Dir, "log1"), output.Stat{Final: -1}, nil)
+			past := output.OpenPast(output.FilesOf(filepath.Join(m.Usage().Dir, "log1")), output.Stat{Final: -1}, nil)
 			if d := cmp.Diff(l.Stat(), past.Stat(), withoutTime); d != "" {
 				t.Errorf("a later run finds %s", d)
 			}
@@ -435,7 +435,7 @@ func TestFullDiskLosesTheMiddleOnly(t *testing.T) {
 	if n := held(l); n != 0 {
 		t.Errorf("%d bytes are still in memory", n)
 	}
-	past := output.OpenPast(filepath.Join(m.Usage().Dir, "log1"), output.Stat{Final: -1}, nil)
+	past := output.OpenPast(output.FilesOf(filepath.Join(m.Usage().Dir, "log1")), output.Stat{Final: -1}, nil)
 	if d := cmp.Diff(st.Gaps, past.Stat().Gaps); d != "" {
 		t.Errorf("a later run finds other gaps: %s", d)
 	}
@@ -479,7 +479,7 @@ func TestSomethingElseInTheFilesPlace(t *testing.T) {
 			}
 			wantKept(t, "the rest", l, 4*size)
 			before := fmt.Sprint(filepath.Glob(dir + "/log1/*"))
-			past := output.OpenPast(dir+"/log1", st, nil)
+			past := output.OpenPast(output.FilesOf(dir+"/log1"), st, nil)
 			past.Read(0, 10)
 			if got := past.Stat(); got.Dropped != 10*size {
 				t.Errorf("a later run finds %+v", got)

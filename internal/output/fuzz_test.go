@@ -69,6 +69,8 @@ func (f *diskFile) ReadAt(p []byte, off int64) (int, error) {
 
 func (f *diskFile) Close() error { return nil }
 
+func (f *diskFile) Size() (int64, error) { return int64(len(f.data)), nil }
+
 func (f *diskFile) Truncate(size int64) error {
 	f.data = f.data[:min(int(size), len(f.data))]
 	return nil
@@ -213,7 +215,7 @@ func comparePast(t *testing.T, l output.TestLog, m *outputtest.Model, d *disk) {
 		if killed {
 			known = output.Stat{Final: -1}
 		}
-		past := output.OpenPast(dir, known, short)
+		past := output.OpenPast(output.FilesOf(dir), known, short)
 		if killed && past.Stat().End < m.End() {
 			continue
 		}

@@ -118,11 +118,11 @@ func (x *index) find(cursor int64) (int64, error) {
 }
 
 // eachRun calls f, in order, for each run within the n bytes at cursor at. If the file is corrupt,
-// the labels are wrong: that is better than no output.
+// the labels are wrong: that is better than no output. It reads no more records than it has bytes.
 func (x *index) eachRun(at int64, n int, f func(Stream, int)) error {
-	i, err := x.find(at)
+	first, err := x.find(at)
 	s, rs := TTY, []record(nil)
-	for ; err == nil && n > 0 && i < x.count; i++ {
+	for i := first; err == nil && n > 0 && i < x.count; i++ {
 		if len(rs) == 0 {
 			if rs, err = x.load(i, maxRecent); err != nil {
 				return err
@@ -131,6 +131,8 @@ func (x *index) eachRun(at int64, n int, f func(Stream, int)) error {
 		if m := int(min(int64(n), rs[0].cursor()-at)); m > 0 {
 			f(s, m)
 			at, n = at+int64(m), n-m
+		} else if i > first {
+			break // the file is corrupt
 		}
 		s, rs = rs[0].stream(), rs[1:]
 	}

@@ -216,22 +216,35 @@ func (l *log) Before(t time.Time) int64 {
 
 func (l *log) Wait(ctx context.Context, cursor int64) error {
 	for {
-		l.mu.Lock()
-		if l.end > cursor || l.final >= 0 || l.closed {
-			l.mu.Unlock()
+		more := l.More(cursor)
+		if more == readable {
 			return nil
 		}
-		if l.changed == nil {
-			l.changed = make(chan struct{})
-		}
-		changed := l.changed
-		l.mu.Unlock()
 		select {
-		case <-changed:
+		case <-more:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// readable is what [log.More] returns if there is something to read. It is closed.
+var readable = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (l *log) More(cursor int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end > cursor || l.final >= 0 || l.closed {
+		return readable
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
 }
 
 // notify wakes the callers of Wait. The caller holds l.mu.

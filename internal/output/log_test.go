@@ -88,7 +88,7 @@ func TestShort(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the disk was used: %v", err)
 	}
-	past := output.OpenPast(dir+"/log1", l.Stat(), got)
+	past := output.OpenPast(output.FilesOf(dir+"/log1"), l.Stat(), got)
 	past.Write(output.Stdout, []byte("ignored"))
 	if d := cmp.Diff(want, past.Read(0, 100).Spans); d != "" {
 		t.Error(d)
@@ -236,7 +236,7 @@ func TestStreamsTakesFewReads(t *testing.T) {
 		}
 	}
 	l.Finish()
-	past := output.OpenPast(dir+"/log1", l.Stat(), nil)
+	past := output.OpenPast(output.FilesOf(dir+"/log1"), l.Stat(), nil)
 	if got := past.Streams(1, end); got != 0b11 {
 		t.Errorf("in a later run: %b", got)
 	}

@@ -126,6 +126,9 @@ type Reader interface {
 	// Wait blocks until there is something to read at cursor, the log is finished or discarded, or
 	// ctx is done. In the last case it returns the cause of ctx.
 	Wait(ctx context.Context, cursor int64) error
+	// More is Wait for callers that wait for other events, too: it returns a closed channel if Wait
+	// would return, and else one that is closed at the next change.
+	More(cursor int64) <-chan struct{}
 	// Stat returns the state of the log.
 	Stat() Stat
 	// Before returns a cursor before which all bytes were written by t. Those that were written in the

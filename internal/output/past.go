@@ -10,13 +10,18 @@ import (
 )
 
 // OpenPast returns the log of a run that has ended. No process writes it any more: Write is ignored.
-// dir is the directory of the log, stat its last known state. If stat.Final is below 0 the run was
-// killed, and the files say how much there is. short is what [Log.Short] returned, nil if there is
-// a file. No file is opened until the log is read, and none stays open.
-func OpenPast(dir string, stat Stat, short []Span) Log {
+// open opens a file in the directory of the log for reading, and only if it is a regular one. stat is
+// the log's last known state. If stat.Final is below 0 the run was killed, and the files say how much
+// there is. short is what [Log.Short] returned, nil if there is a file. No file is opened until the log
+// is read, and none stays open.
+func OpenPast(open func(name string) (*os.File, error), stat Stat, short []Span) Log {
 	s := &store{files: newDescriptors()}
+	s.files.open = func(name string, _ int) (rawFile, error) {
+		f, err := open(name)
+		return diskFile{f}, err
+	}
 	l := s.newLog("")
-	l.dir, l.closed, l.killed = dir, true, stat.Final < 0
+	l.closed, l.killed = true, stat.Final < 0
 	l.end, l.final, l.gaps, l.loss, l.last = stat.End, stat.Final, stat.Gaps, stat.Loss, stat.Last
 	l.load = sync.OnceFunc(func() { l.readFiles(stat, short) })
 	return l
@@ -31,7 +36,7 @@ func (l *log) ready(toRead bool) {
 
 // readFiles makes the state of a past log that of its files: what both of them have.
 func (l *log) readFiles(stat Stat, short []Span) {
-	data, x := l.store.pastFile(l.dir+"/output.log"), index{file: l.store.pastFile(l.dir + "/output.streams")}
+	data, x := l.store.pastFile("output.log"), index{file: l.store.pastFile("output.streams")}
 	var size int64
 	var err error
 	var g segment
@@ -39,7 +44,7 @@ func (l *log) readFiles(stat Stat, short []Span) {
 		g.append(s.Stream, s.Data, shortest)
 	}
 	if short == nil {
-		if size, err = sizeOf(data.path); err == nil {
+		if size, err = data.size(); err == nil {
 			size, err = x.readRecords(size)
 		}
 	}
@@ -68,20 +73,15 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	}
 }
 
-// sizeOf returns the size of a file, holes included. Anything else in its place is empty.
-func sizeOf(path string) (int64, error) {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return 0, err
-	}
-	return info.Size(), nil
-}
+// mostRecords bounds the records that a past log has before what was cut out of it, and after that. A
+// file that others have changed can have any number.
+const mostRecords = 16 << 20
 
 // readRecords reads what there is of the header and the newest records, for a log of which that
 // many bytes are there. It returns how many bytes have a label. What a crash of the machine has
 // left behind the records, for example zeros, is not part of them.
 func (x *index) readRecords(size int64) (labelled int64, err error) {
-	bytes, err := sizeOf(x.file.path)
+	bytes, err := x.file.size()
 	if err != nil {
 		return 0, err
 	}
@@ -89,6 +89,7 @@ func (x *index) readRecords(size int64) (labelled int64, err error) {
 	if err := x.readHeader(there); err != nil {
 		return 0, err
 	}
+	there = min(there, x.records.To+mostRecords)
 	valid := func(from, to int64) int64 {
 		x.count = to
 		return from + int64(sort.Search(int(to-from), func(i int) bool {
@@ -129,7 +130,7 @@ func (x *index) readHeader(records int64) error {
 	if h.gone == 0 { // the disk took half of the header
 		h.gone = allStreams
 	}
-	if 0 <= h.cut.From && h.cut.From < h.cut.To && 0 <= h.records.From && h.records.From <= records && 0 <= h.records.To && h.records.To < records {
+	if 0 <= h.cut.From && h.cut.From < h.cut.To && 0 <= h.records.From && h.records.From <= min(records, mostRecords) && 0 <= h.records.To && h.records.To < records {
 		x.header = h
 	}
 	return nil

@@ -86,7 +86,7 @@ func TestKilledWriterLeavesWhatItFlushed(t *testing.T) {
 				flushed = must.Get(strconv.ParseInt(strings.TrimSpace(line), 10, 64))(t)
 			}
 		}
-		past := output.OpenPast(filepath.Join(dir, "killed"), output.Stat{Final: -1}, nil)
+		past := output.OpenPast(output.FilesOf(filepath.Join(dir, "killed")), output.Stat{Final: -1}, nil)
 		st := past.Stat()
 		if st.End < flushed || st.Final != st.End || st.Loss != (output.Loss{Cap: st.Dropped}) || st.End-st.Dropped < min(st.End, killedCap) {
 			t.Fatalf("round %d, seed %d: flushed %d, found %+v", round, seed, flushed, st)
@@ -131,7 +131,7 @@ func TestTornFiles(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				past := output.OpenPast(to, output.Stat{Final: -1}, nil)
+				past := output.OpenPast(output.FilesOf(to), output.Stat{Final: -1}, nil)
 				outputtest.CheckPattern(t, past)
 				past.Streams(0, whole.End())
 				return past.Stat()
@@ -168,7 +168,7 @@ func TestPastLogIsOpenedWhenRead(t *testing.T) {
 	l.Finish()
 	m.CloseFiles()
 	dir := m.Usage().Dir
-	past := output.OpenPast(dir+"/log1", l.Stat(), nil)
+	past := output.OpenPast(output.FilesOf(dir+"/log1"), l.Stat(), nil)
 	if past.Stat().End != 4*output.SegmentSize || past.Before(past.Stat().Last) != 4*output.SegmentSize || past.Wait(t.Context(), 1<<40) != nil {
 		t.Errorf("before a read: %+v", past.Stat())
 	}
@@ -183,8 +183,23 @@ func TestPastLogIsOpenedWhenRead(t *testing.T) {
 	if err := os.RemoveAll(dir + "/log1"); err != nil {
 		t.Fatal(err)
 	}
-	gone := output.OpenPast(dir+"/log1", l.Stat(), nil)
+	gone := output.OpenPast(output.FilesOf(dir+"/log1"), l.Stat(), nil)
 	if c := gone.Read(10, 10); c.From != 4*output.SegmentSize || gone.Stat().Loss != (output.Loss{Limit: 4 * output.SegmentSize}) {
 		t.Errorf("without files: %+v, %+v", c, gone.Stat())
+	}
+}
+
+// A file in the place of an attachment of a past log is not read if it is larger than any attachment.
+func TestHugeAttachmentOfAPastLog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "display-0")
+	must.Do(t, os.WriteFile(path, []byte("x"), 0o600))
+	past := output.OpenPast(output.FilesOf(dir), output.Stat{}, nil)
+	if b, err := past.Attachment(0); err != nil || string(b) != "x" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	must.Do(t, os.Truncate(path, 1<<40))
+	if b, err := past.Attachment(0); err == nil {
+		t.Errorf("got %d bytes", len(b))
 	}
 }

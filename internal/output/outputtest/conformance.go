@@ -201,8 +201,20 @@ func wakesReaders(t *testing.T, newStore func(int64) output.Store) {
 		if !l.Stat().Last.IsZero() {
 			t.Errorf("last bytes came at %v, before any did", l.Stat().Last)
 		}
+		more := l.More(0)
 		if err := l.Wait(t.Context(), 0); err != nil || time.Since(start) != time.Minute {
 			t.Errorf("for output: %v after %v", err, time.Since(start))
+		}
+		closed := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		if !closed(more) || !closed(l.More(1)) || closed(l.More(2)) {
+			t.Errorf("at the first output: %v, %v, %v", closed(more), closed(l.More(1)), closed(l.More(2)))
 		}
 		if err := l.Wait(t.Context(), 1); err != nil || time.Since(start) != time.Minute {
 			t.Errorf("for output that is there: %v after %v", err, time.Since(start))

@@ -42,7 +42,7 @@ func New(rows, cols int) *Screen {
 }
 
 func checkSize(rows, cols int) error {
-	if rows < 1 || cols < 1 || rows*cols > maxCells {
+	if rows < 1 || cols < 1 || rows > maxCells/cols {
 		return fmt.Errorf("a screen of %d rows and %d columns can't be drawn", rows, cols)
 	}
 	return nil
