@@ -87,3 +87,29 @@ func TestTotals(t *testing.T) {
 		t.Errorf("after the end: %+v", got)
 	}
 }
+
+// A job that ends is at no moment missing from the totals.
+func TestTotalsMissNoJobThatEnds(t *testing.T) {
+	t.Parallel()
+	r := jobstest.Registry(t)
+	const n = 300
+	released := make(chan struct{})
+	for range n {
+		jobstest.Start(t, r, jobs.Spec{}, runner(func(_ context.Context, p *jobs.Port) jobs.Outcome {
+			p.Begin()
+			<-released
+			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
+		}))
+	}
+	close(released)
+	for ended := int64(0); ended < n; {
+		got := r.Totals()
+		all := int64(0)
+		for _, now := range got.Now {
+			all += int64(now)
+		}
+		if ended = got.Ended[jobs.Completed]; all+ended != n {
+			t.Fatalf("there are %d jobs: %+v", n, got)
+		}
+	}
+}

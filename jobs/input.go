@@ -176,6 +176,9 @@ func (j *Job) deliver(ctx context.Context, in Input) (d Delivery, err error) {
 		}()
 	}
 	d, err = takeInput(ctx, in)
+	if in.Size != (Size{}) { // it has taken effect even if what follows it failed
+		j.saveSize()
+	}
 	if err == nil && question != nil && question.Kind == "line" && in.Text != "" && !in.Secret && in.By != Person {
 		j.keepAnswer(asked)
 	}

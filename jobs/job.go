@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"asyncrepl/internal/output"
@@ -23,6 +24,8 @@ type Job struct {
 	errors     findings.Collector // gets what is written to the log
 	findErrors func()             // fills errors from the log of a past job; nil: errors has them
 	past       bool               // see Past
+	counted    bool               // the registry has counted its end; guarded by the registry's mu
+	announced  atomic.Int64       // the number of its last change, see notice
 
 	// saving is held over a change after the job ran, its snapshot and its save: no older record
 	// replaces a newer one, and Record returns no end that a kill of the server would undo.

@@ -50,7 +50,7 @@ func (j *Job) notify() {
 		close(j.changed)
 		j.changed = nil
 	}
-	j.shared.list.announce()
+	j.shared.list.announce(j)
 }
 
 // defect reports a defect of this program and makes the job fail for it. If the job has ended, its

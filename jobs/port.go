@@ -174,8 +174,9 @@ type TerminalSize func() (rows, cols int)
 // SetTerminal records that the job has its own terminal, on which all of its output was drawn.
 func (p *Port) SetTerminal(size TerminalSize) {
 	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
 	p.j.terminal = size
+	p.j.mu.Unlock()
+	p.j.saveSize()
 }
 
 // SetLooker makes l show where the code of the running job is.

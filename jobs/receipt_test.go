@@ -122,7 +122,6 @@ func TestReceiptOfAJobThatResistedItsTimeout(t *testing.T) {
 // The table of moves, written a second time and in another way: each row marks the columns that the
 // status at its head can move to.
 func TestTableOfMoves(t *testing.T) {
-	all := []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
 	want := map[Status]string{
 		Queued:       ".R..FC",
 		Running:      "..WDFC",
@@ -132,9 +131,9 @@ func TestTableOfMoves(t *testing.T) {
 		Cancelled:    "......",
 	}
 	got := make(map[Status]string)
-	for _, from := range all {
+	for _, from := range Statuses {
 		var row []byte
-		for i, to := range all {
+		for i, to := range Statuses {
 			letter := "QRWDFC"[i]
 			if !from.mayBecome(to) {
 				letter = '.'

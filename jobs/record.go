@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/text/callstack"
@@ -14,9 +15,15 @@ import (
 
 // A Spec describes a job.
 type Spec struct {
-	Kind    Kind          `json:"kind"`
-	Session string        `json:"session,omitempty"`    // empty: none
-	Title   string        `json:"title"`                // one line for lists
+	Kind    Kind   `json:"kind"`
+	Session string `json:"session,omitempty"` // empty: none
+	Title   string `json:"title"`             // one line for lists
+
+	// Code is the code or the command that the job runs, its first 16 KiB. It is empty if the title is
+	// all of it. CodeBytes is the length of the complete code, also in records that are kept without it.
+	Code      string `json:"code,omitempty"`
+	CodeBytes int    `json:"code_bytes,omitempty"`
+
 	Timeout time.Duration `json:"timeout_ns,omitempty"` // limits the time in Running; 0: no limit
 
 	// Spare makes the timeout keep the variables of a Python session, see [Stop.Spare]. It is set
@@ -31,6 +38,23 @@ type Spec struct {
 
 	Site  string `json:"site,omitempty"`  // the environment that an install changes; empty: none
 	Holds bool   `json:"holds,omitempty"` // the Python jobs of its session wait for this install
+}
+
+// codeKept bounds the code in a record, in bytes, because ended jobs are kept for long.
+const codeKept = 16 << 10
+
+// keepCode leaves of the code what a record keeps.
+func (s *Spec) keepCode() {
+	if strings.TrimSpace(s.Code) == s.Title {
+		s.Code = ""
+	}
+	if s.CodeBytes = len(s.Code); s.CodeBytes > codeKept {
+		end := codeKept
+		for end > 0 && !utf8.RuneStart(s.Code[end]) {
+			end--
+		}
+		s.Code = strings.Clone(s.Code[:end]) // the rest need not stay in memory
+	}
 }
 
 // RecordVersion is the version of a [Record] that this program makes. It grows when a field changes
@@ -64,12 +88,14 @@ type Record struct {
 	ResultChars int    `json:"result_chars,omitempty"`
 	// Listening has what was opened since the job was started. It is nil once Status is final.
 	Listening []Listener `json:"listening,omitempty"`
-	PID       int        `json:"pid,omitempty"`      // the process in the foreground; 0: unknown
-	Terminal  *Size      `json:"terminal,omitempty"` // the size of its terminal; nil if it has none
+	// Denied has what the proxy of the sandbox has refused the job's processes.
+	Denied   Denied `json:"denied,omitzero"`
+	PID      int    `json:"pid,omitempty"`      // the process in the foreground; 0: unknown
+	Terminal *Size  `json:"terminal,omitempty"` // the size of its terminal; nil if it has none
 
 	Created time.Time   `json:"created"`
 	Started time.Time   `json:"started,omitzero"`
-	Ended   time.Time   `json:"ended,omitzero"`
+	Ended   time.Time   `json:"ended,omitzero"` // zero also if its server was killed: the time is unknown
 	Output  output.Stat `json:"output"`
 	// Cleared is the cursor up to which the job has replaced its output, see [Port.Clear].
 	Cleared int64 `json:"cleared,omitempty"`

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -92,4 +93,35 @@ func TestRecordRefusesOtherJSON(t *testing.T) {
 			t.Errorf("%s is taken for a record", text)
 		}
 	}
+}
+
+// A record keeps the first 16 KiB of the code, in whole characters, unless its title is all of it.
+func TestCodeIsKept(t *testing.T) {
+	r := jobstest.Registry(t)
+	long := strings.Repeat("x", 16<<10-1)
+	for _, c := range []struct{ title, code, kept string }{
+		{"ls", "ls", ""},
+		{"ls", "\nls \n", ""},
+		{"ls", "ls\npwd", "ls\npwd"},
+		{"long", long + "é", long},
+		{"long", long + "xé", long + "x"},
+		{"none", "", ""},
+	} {
+		j := jobstest.Start(t, r, jobs.Spec{Title: c.title, Code: c.code}, returns{})
+		bytes := len(c.code)
+		if c.kept == "" {
+			bytes = 0
+		}
+		if got := jobstest.End(t, j); got.Code != c.kept || got.CodeBytes != bytes {
+			t.Errorf("of %.10q, %d bytes: kept %d of %d", c.code, len(c.code), len(got.Code), got.CodeBytes)
+		}
+	}
+}
+
+// returns ends at once.
+type returns struct{}
+
+func (returns) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.Begin()
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned}}
 }

@@ -104,6 +104,7 @@ func (r *Registry) enter(spec Spec, run Runner, cancel context.CancelCauseFunc) 
 	}
 	now := time.Now()
 	id := r.issue(now)
+	spec.keepCode()
 	j := &Job{
 		number:     r.started,
 		log:        r.logs.NewLog(id),
@@ -118,7 +119,7 @@ func (r *Registry) enter(spec Spec, run Runner, cancel context.CancelCauseFunc) 
 	r.order = append(r.order, j)
 	r.unended++
 	r.wg.Add(1)
-	r.shared.list.announce()
+	r.shared.list.announce(j)
 	if q, ok := run.(Queuer); ok {
 		q.Queue(&Port{j})
 	}
@@ -178,6 +179,7 @@ func (r *Registry) retire(j *Job) {
 	r.unended--
 	r.shared.slots.release(j)
 	r.ended[j.Record().Status]++
+	j.counted = true
 	r.retention.add(j)
 }
 

@@ -328,3 +328,42 @@ func TestChangesOfTheListAreAnnounced(t *testing.T) {
 		}
 	})
 }
+
+// A caller that has the list as it was at a moment gets the jobs that have changed since, and the ids of those
+// that were forgotten since.
+func TestChangedSince(t *testing.T) {
+	bubble(t, Config{Keep: 2}, func(t *testing.T, s stage) {
+		mark := s.Now()
+		since := func(changed, forgotten string) {
+			t.Helper()
+			synctest.Wait()
+			list, gone, now := s.ChangedSince(mark)
+			var titles []string
+			for _, j := range list {
+				titles = append(titles, j.Record().Title)
+			}
+			if got := strings.Join(titles, ","); got != changed || strings.Join(gone, ",") != forgotten {
+				t.Errorf("changed %q, forgotten %q; want %q and %q", got, gone, changed, forgotten)
+			}
+			mark = now
+		}
+		since("", "")
+		begun := Mark{}
+		a, b := s.begin(Spec{Title: "a"}), s.begin(Spec{Title: "b"})
+		since("a,b", "")
+		since("", "")
+		a.port.Write(output.Stdout, []byte("more"))
+		since("", "")
+		b.port.SetWaiting(Question{Kind: "line"})
+		since("b", "")
+		a.end(Receipt{End: Returned})
+		b.end(Receipt{End: Returned})
+		since("a,b", "")
+		s.begin(Spec{Title: "c"}).end(Receipt{End: Returned})
+		since("c", a.ID())
+		s.begin(Spec{Title: "d"}).end(Receipt{End: Returned})
+		since("d", b.ID())
+		mark = begun
+		since("c,d", a.ID()+","+b.ID())
+	})
+}

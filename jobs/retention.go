@@ -23,6 +23,7 @@ type retention struct {
 
 	forgotten map[ulid.ULID]bool // the jobs that were forgotten last
 	trail     []ulid.ULID        // the keys of forgotten, oldest first
+	count     int64              // the number of jobs that were ever forgotten
 }
 
 // maxForgotten is the number of forgotten ids that are remembered, so that the error for such an id
@@ -50,7 +51,7 @@ func (r *Registry) prune() {
 	r.retention.schedule(time.Now(), r.prune)
 	r.mu.Unlock()
 	if len(gone) > 0 {
-		r.shared.list.announce()
+		r.shared.list.announce(nil)
 	}
 	for _, j := range gone { // the lock is free: returning a gigabyte to the disk takes long
 		j.log.Discard()
@@ -123,6 +124,7 @@ func (k *retention) remember(j *Job) {
 	if k.forgotten == nil {
 		k.forgotten = make(map[ulid.ULID]bool)
 	}
+	k.count++
 	k.forgotten[id] = true
 	k.trail = append(k.trail, id)
 	if len(k.trail) > maxForgotten {

@@ -15,6 +15,9 @@ const (
 	Cancelled    Status = "cancelled"     // ended because of a request
 )
 
+// Statuses are all statuses of a job, in the same order.
+var Statuses = []Status{Queued, Running, WaitingInput, Completed, Failed, Cancelled}
+
 // moves is the full life of a job. A status without a successor is final.
 var moves = map[Status][]Status{
 	Queued:       {Running, Failed, Cancelled},

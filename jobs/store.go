@@ -10,10 +10,11 @@ import (
 
 // A Store keeps what outlives a registry of its jobs. Its methods can be called by several
 // goroutines at once. For one job they are called one at a time, and in order: Begin before its
-// runner, End before its waiters are released, Amend when its receipt or its displays have changed
-// after that, and Forget last.
+// runner, Resize when it gets its terminal and when a client has resized that, End before its waiters
+// are released, Amend when its receipt or its displays have changed after that, and Forget last.
 type Store interface {
 	Begin(Record) error
+	Resize(id string, size Size) error
 	End(Saved) error
 	Amend(Saved) error
 	// Forget means that the registry no longer has the job.
@@ -42,6 +43,7 @@ type Past struct {
 type noStore struct{}
 
 func (noStore) Begin(Record) error         { return nil }
+func (noStore) Resize(string, Size) error  { return nil }
 func (noStore) End(Saved) error            { return nil }
 func (noStore) Amend(Saved) error          { return nil }
 func (noStore) Forget(string) error        { return nil }
@@ -53,6 +55,20 @@ func (j *Job) begin() {
 	defer j.saving.Unlock()
 	if err := j.shared.store.Begin(j.snapshot()); err != nil {
 		j.shared.log.Warn("saving job", "job", j.ID(), "err", err)
+	}
+}
+
+// saveSize passes the size of the job's terminal to its store, unless it has none or has ended. If the
+// server is killed, its output would else be shown without the terminal that it was drawn on.
+func (j *Job) saveSize() {
+	j.saving.Lock()
+	defer j.saving.Unlock()
+	record := j.snapshot()
+	if record.Terminal == nil || record.Status.Final() {
+		return
+	}
+	if err := j.shared.store.Resize(record.ID, *record.Terminal); err != nil {
+		j.shared.log.Warn("saving the size of a terminal", "job", j.ID(), "err", err)
 	}
 }
 

@@ -2,7 +2,10 @@ package jobs_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,9 +25,10 @@ type slow struct {
 	saved      atomic.Bool
 }
 
-func (s *slow) Begin(jobs.Record) error { return nil }
-func (s *slow) Forget(string) error     { return nil }
-func (s *slow) Amend(jobs.Saved) error  { return nil }
+func (s *slow) Begin(jobs.Record) error        { return nil }
+func (s *slow) Resize(string, jobs.Size) error { return nil }
+func (s *slow) Forget(string) error            { return nil }
+func (s *slow) Amend(jobs.Saved) error         { return nil }
 func (s *slow) End(saved jobs.Saved) error {
 	s.ending <- struct{}{}
 	select {
@@ -33,6 +37,62 @@ func (s *slow) End(saved jobs.Saved) error {
 	}
 	s.saved.Store(true)
 	return nil
+}
+
+// A journal is a store that lists what it is given.
+type journal struct {
+	jobs.Store // nil: no job is looked up in it
+	mu         sync.Mutex
+	lines      []string
+}
+
+func (s *journal) add(format string, args ...any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (s *journal) Begin(r jobs.Record) error              { return s.add("begin %v", r.Terminal) }
+func (s *journal) Resize(id string, size jobs.Size) error { return s.add("resize %v", size) }
+func (s *journal) End(saved jobs.Saved) error             { return s.add("end %v", *saved.Record.Terminal) }
+
+// A resizable runner is on a terminal that clients can resize, until ends is closed.
+type resizable struct{ begun, ends chan struct{} }
+
+func (r resizable) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	var size atomic.Value
+	size.Store(jobs.Size{Rows: 40, Cols: 120})
+	p.SetTerminal(func() (rows, cols int) { s := size.Load().(jobs.Size); return s.Rows, s.Cols })
+	p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+		if in.Size != (jobs.Size{}) {
+			size.Store(in.Size)
+		}
+		return jobs.Delivery{}, nil
+	})
+	p.Begin()
+	close(r.begun)
+	<-r.ends
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited}}
+}
+
+// The store is given the size of a terminal at its start, and whenever a client has changed it while the job
+// runs.
+func TestSizeOfATerminalIsSaved(t *testing.T) {
+	t.Parallel()
+	s, run := new(journal), resizable{make(chan struct{}), make(chan struct{})}
+	j := must.Get(jobs.NewRegistry(jobs.Config{Store: s}).Start(jobs.Spec{Kind: jobs.Shell}, run))(t)
+	<-run.begun
+	for _, in := range []jobs.Input{{Text: "x"}, {Size: jobs.Size{Rows: 50, Cols: 10}}, {Signal: "USR1"}} {
+		must.Get(j.Send(t.Context(), in))(t)
+	}
+	close(run.ends)
+	<-j.Done()
+	j.Send(t.Context(), jobs.Input{Size: jobs.Size{Rows: 1, Cols: 1}}) // an error: the job has ended
+	want := []string{"begin <nil>", "resize {40 120}", "resize {50 10}", "end {50 10}"}
+	if d := cmp.Diff(want, s.lines); d != "" {
+		t.Errorf("-want +got: %s", d)
+	}
 }
 
 type printing struct{}
@@ -63,7 +123,9 @@ func endIsSeenOnceItIsSaved(t *testing.T, read func(output.Reader) output.Chunk)
 	j := must.Get(r.Start(jobs.Spec{Kind: jobs.Python}, printing{}))(t)
 	<-s.ending
 	shown := read(j.Log())
-	onDisk := output.OpenPast(filepath.Join(dir, j.ID()), output.Stat{Final: -1}, nil).Read(0, 100)
+	files := must.Get(os.OpenRoot(filepath.Join(dir, j.ID())))(t)
+	defer files.Close()
+	onDisk := output.OpenPast(files.Open, output.Stat{Final: -1}, nil).Read(0, 100)
 	if !cmp.Equal(shown.Spans, onDisk.Spans) || len(shown.Spans) != 1 {
 		t.Errorf("shown is %+v, and on disk are %+v", shown, onDisk)
 	}

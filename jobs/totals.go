@@ -19,6 +19,8 @@ func (r *Registry) Totals() Totals {
 		t.Output += record.Output.End
 		if !record.Status.Final() {
 			t.Now[record.Status]++
+		} else if !j.counted {
+			t.Ended[record.Status]++
 		}
 	}
 	return t

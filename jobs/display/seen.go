@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"image/jpeg"
 	"image/png"
+	"mime"
+	"strings"
 )
 
 // kindNames are the names of the pictures that clients can show, by their MIME types.
@@ -79,4 +81,22 @@ func pixelsOfWebP(b []byte) (width, height int) {
 		return int(binary.LittleEndian.Uint32(b[24:])&0xffffff) + 1, int(binary.LittleEndian.Uint32(b[26:])>>8) + 1
 	}
 	return 0, 0
+}
+
+// Served returns the type by which a browser can be given a form of a type, or "" if it must only be saved:
+// a picture, HTML, or plain text, as which other text is read.
+func Served(mimeType string) string {
+	base, _, err := mime.ParseMediaType(mimeType)
+	_, isPicture := kindNames[base]
+	switch {
+	case err != nil:
+		return ""
+	case isPicture, base == "image/svg+xml":
+		return base
+	case base == "text/html":
+		return base + "; charset=utf-8"
+	case strings.HasPrefix(base, "text/"), strings.HasSuffix(base, "json"), strings.HasSuffix(base, "xml"):
+		return "text/plain; charset=utf-8"
+	}
+	return ""
 }

@@ -43,6 +43,7 @@ func (s readsBack) Begin(r jobs.Record) error {
 	return nil
 }
 
+func (readsBack) Resize(string, jobs.Size) error { return nil }
 func (s readsBack) End(saved jobs.Saved) error   { return s.Begin(saved.Record) }
 func (s readsBack) Amend(saved jobs.Saved) error { return s.Begin(saved.Record) }
 func (readsBack) Forget(string) error            { return nil }
