@@ -76,6 +76,9 @@ type Exit struct {
 // PID returns the leader's process ID, which is also its group and session ID.
 func (h *Handle) PID() int { return h.self.PID }
 
+// Mark returns the Mark of the Spec that the leader was started with.
+func (h *Handle) Mark() string { return h.mark }
+
 // Done returns a channel that is closed when the leader has been reaped.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 

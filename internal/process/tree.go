@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 
 	"asyncrepl/internal/kernel/procfs"
@@ -47,6 +48,52 @@ func (h *Handle) Unattributed() ([]procfs.Process, error) {
 		return slices.Contains(o.candidates, h) && o.onlyOf(h.owner, reaper.owners)
 	}))
 	return procset.Living(es), err
+}
+
+// HandleOf returns the handle whose tree a process belongs to. It returns nil if o has none, the process has
+// ended, or it is an orphan whose job is unknown.
+func (o *Owner) HandleOf(pid int) *Handle {
+	top := topOf(pid)
+	h := reaper.handleOf(top)
+	if h == nil && top != 0 { // perhaps an orphan that came to us since the last scan
+		reaper.scan() // an error: it stays unknown
+		h = reaper.handleOf(top)
+	}
+	if h == nil || h.owner != o {
+		return nil
+	}
+	return h
+}
+
+// topOf returns the child of ours that a process is or descends from, or 0 if there is none.
+func topOf(pid int) int {
+	var below procfs.Stat
+	for pid > 0 {
+		s, err := procfs.Inspect(pid)
+		if err != nil || below.PID != 0 && s.Start > below.Start { // its parent has ended meanwhile
+			return 0
+		}
+		if s.Parent == os.Getpid() {
+			return pid
+		}
+		below, pid = s, s.Parent
+	}
+	return 0
+}
+
+// handleOf returns the handle that a child of ours leads, or that it is an orphan of, or nil.
+func (r *processReaper) handleOf(child int) *Handle {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for h := range r.handles {
+		if h.self.PID == child && !h.reaped {
+			return h
+		}
+	}
+	if o := r.orphans[child]; o != nil {
+		return o.handle
+	}
+	return nil
 }
 
 // scan returns every process of the tree of h, including orphans that came to us a moment ago.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -226,5 +227,48 @@ func TestSettleOnPipes(t *testing.T) {
 	hungUp, left := j.Settle()
 	if programs(hungUp) != "" || programs(left) != "sleep" {
 		t.Errorf("hung up %v, left %v", hungUp, left)
+	}
+}
+
+// The handle of a process is that whose tree it is in: as the leader, below it, or as an orphan with a session
+// of its own that no scan has seen yet.
+func TestHandleOf(t *testing.T) {
+	o, other := newOwner(t), must.Get(NewOwner(Config{}))(t)
+	t.Cleanup(other.Shutdown)
+	beside := onTTY(t, o, "beside", "read x")
+	j := onTTY(t, o, "job", `(setsid bash -c 'echo "orphan $$."; sleep 1000' &); sleep 1000 & echo "child $!."; wait`)
+	j.says(t, "orphan ")
+	j.says(t, "child ")
+	pid := func(name string) int {
+		_, rest, _ := strings.Cut(j.output(), name+" ")
+		number, _, _ := strings.Cut(rest, ".")
+		return must.Get(strconv.Atoi(number))(t)
+	}
+	polltest.Until(t, "the orphan to come to us", func() bool {
+		e, ok := inspect(pid("orphan"))
+		return ok && e.Parent == os.Getpid()
+	})
+	for _, pid := range []int{j.PID(), pid("child"), pid("orphan")} {
+		if h := o.HandleOf(pid); h != j.Handle || h.Mark() != "job" {
+			t.Errorf("process %d is of %+v", pid, h)
+		}
+		if h := other.HandleOf(pid); h != nil {
+			t.Errorf("another owner has process %d in %+v", pid, h)
+		}
+	}
+	if h := o.HandleOf(beside.PID()); h != beside.Handle {
+		t.Errorf("the other leader is of %+v", h)
+	}
+	left := onPipe(t, o, "left", "setsid sleep 1000 >/dev/null 2>&1 &") // its leader's pid is free
+	ends(t, left.Handle)
+	if h := reaper.handleOf(left.PID()); h != nil {
+		t.Errorf("a leader that has ended is of %+v", h)
+	}
+	ended := pid("child")
+	end(t, j.Handle)
+	for _, pid := range []int{-1, 0, 1, os.Getpid(), os.Getppid(), ended} {
+		if h := o.HandleOf(pid); h != nil {
+			t.Errorf("process %d is of %+v", pid, h)
+		}
 	}
 }

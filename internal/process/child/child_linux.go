@@ -49,6 +49,10 @@ func findWaiter(pid int) waiter {
 	return newWaiter(pidfd)
 }
 
+// AwaitExit waits for the end of a process that need not be a child of this one. It returns at once if the
+// process is gone, or if the kernel has no pidfd.
+func AwaitExit(pid int) { findWaiter(pid).wait(pid) }
+
 // wait parks in the poller, or blocks a thread if there is no pidfd.
 func (w waiter) wait(pid int) {
 	if w.pidfd != nil {
