@@ -24,7 +24,7 @@ func record(id string) jobs.Record {
 	}
 }
 
-// The records of a job cost its two lines. The floor writes lines of that length.
+// The records of a job on a terminal cost its three lines. The floor writes lines of that length.
 func BenchmarkRecord(b *testing.B) {
 	const id = "01K9ZC3V7Q0W6N8X2M4B5D7F9H"
 	short := []output.Span{{Stream: output.TTY, Data: []byte("all 211 tests have passed in 3.2 seconds\r\n")}}
@@ -36,6 +36,7 @@ func BenchmarkRecord(b *testing.B) {
 			started := r
 			started.Status, started.Receipt = jobs.Queued, jobs.Receipt{}
 			must.Do(b, s.Begin(started))
+			must.Do(b, s.Resize(id, *r.Terminal))
 			must.Do(b, s.End(jobs.Saved{Record: r, Short: short}))
 		}
 	})
@@ -43,9 +44,10 @@ func BenchmarkRecord(b *testing.B) {
 		file := must.Get(os.Create(filepath.Join(b.TempDir(), "lines")))(b)
 		defer file.Close()
 		line := must.Get(encode(end, jobs.Saved{Record: record(id), Short: short}))(b)
+		size := resizeLine(id, jobs.Size{Rows: 40, Cols: 120})
 		var at int64
 		for b.Loop() {
-			for range 2 {
+			for _, line := range [][]byte{line, size, line} {
 				n := must.Get(file.WriteAt(line, at))(b)
 				at += int64(n)
 			}

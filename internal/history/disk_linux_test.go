@@ -53,6 +53,9 @@ func fillDisk(c Config) error {
 	if err := e.Status().Failure; !errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("the store says %v", err)
 	}
+	for range 1000 { // the ends keep their space
+		e.Resize(begun[0].ID(), jobs.Size{Rows: 40, Cols: 120}) // an error: the disk is full
+	}
 	for _, j := range begun[:20] {
 		j.Stop(jobs.Stop{By: jobs.Agent})
 		<-j.Done()

@@ -10,12 +10,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
@@ -198,6 +202,149 @@ func TestKilledServer(t *testing.T) {
 	second.end()
 }
 
+// drawsOn is a runner on a terminal of that size, which clients can resize, that runs until it is stopped. A
+// resize reports a failure although it has taken effect, as one with text can.
+func drawsOn(rows, cols int) runFunc {
+	return func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+		var size atomic.Pointer[jobs.Size]
+		size.Store(&jobs.Size{Rows: rows, Cols: cols})
+		p.SetTerminal(func() (int, int) { return size.Load().Rows, size.Load().Cols })
+		p.SetInput(func(_ context.Context, in jobs.Input) (jobs.Delivery, error) {
+			size.Store(&in.Size)
+			return jobs.Delivery{}, errors.New("no text was sent")
+		})
+		return waits("drawn")(ctx, p)
+	}
+}
+
+// A job whose server was killed has the terminal that it had last, also once the next engine has accounted for
+// it. A journal without sizes is read as one of jobs without terminals.
+func TestTerminalOfAKilledServer(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	want := make(map[string]*jobs.Size)
+	start := func(title string, run runFunc, size *jobs.Size) *jobs.Job {
+		j := must.Get(first.Start(jobs.Spec{Kind: jobs.Shell, Title: title}, run))(t)
+		t.Cleanup(func() { j.Stop(jobs.Stop{From: jobs.Kill}); <-j.Done() })
+		must.Do(t, j.Log().Wait(t.Context(), 0))
+		want[j.ID()] = size
+		return j
+	}
+	start("piped", waits("printed"), nil)
+	start("as it began", drawsOn(40, 120), &jobs.Size{Rows: 40, Cols: 120})
+	resized := start("resized", drawsOn(40, 120), &jobs.Size{Rows: 50, Cols: 10})
+	for _, size := range []jobs.Size{{Rows: 7, Cols: 7}, {Rows: 50, Cols: 10}} {
+		if _, err := resized.Send(t.Context(), jobs.Input{Size: size}); err == nil {
+			t.Error("the resize did not fail")
+		}
+	}
+	dir := must.Get(first.Dir())(t)
+	first.kill(t)
+
+	check := func(when string) {
+		t.Helper()
+		e := newEngine(c)
+		defer e.end()
+		if got := len(e.List(jobs.Filter{})); got != len(want) {
+			t.Errorf("%s: %d jobs are listed", when, got)
+		}
+		for _, record := range e.List(jobs.Filter{}) {
+			got := must.Get(e.Get(record.ID))(t).Record()
+			if !reflect.DeepEqual(record.Terminal, want[record.ID]) || !reflect.DeepEqual(got.Terminal, want[record.ID]) {
+				t.Errorf("%s: %s has the terminal %v, in the list %v, want %v", when, record.Title, got.Terminal, record.Terminal, want[record.ID])
+			}
+			if got.Receipt.Text() != "failed (server was killed)" {
+				t.Errorf("%s: %s is %s", when, record.Title, got.Receipt.Text())
+			}
+		}
+	}
+	check("killed")
+	path := filepath.Join(dir, journalName)
+	whole := must.Get(os.ReadFile(path))(t)
+
+	settles := c
+	settles.Kill = func(string) (left []process.Marked, err error) {
+		for id := range want {
+			left = append(left, process.Marked{Process: procfs.Process{PID: 812, Program: "top"}, Job: id})
+		}
+		return left, nil
+	}
+	second := newEngine(settles)
+	second.Settle()
+	second.Said()
+	second.end()
+	check("accounted for")
+
+	lines := slices.DeleteFunc(bytes.SplitAfter(whole, []byte("\n")), func(line []byte) bool {
+		event, _, _ := split(line)
+		return event == resize
+	})
+	must.Do(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
+	for id := range want {
+		want[id] = nil
+	}
+	check("of an older version")
+}
+
+// Nobody knows when a killed server ended: no end is made up for its jobs, wherever they are shown. Of the output
+// on disk it is known when it was written. The record is kept as long as one that ended with the run's last line.
+func TestEndOfAKilledServerIsUnknown(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	shows, silent := first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "shows"}, "begun"), first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "silent"}, "")
+	must.Do(t, shows.Log().Wait(t.Context(), 0))
+	text(shows) // a reply shows it
+	dir := must.Get(first.Dir())(t)
+	first.kill(t)
+	output := filepath.Join(dir, shows.ID(), "output.log")
+	written := must.Get(os.Stat(output))(t).ModTime()
+
+	check := func(when string, last time.Time) {
+		t.Helper()
+		e := newEngine(c)
+		defer e.end()
+		seen := 0
+		for _, record := range e.List(jobs.Filter{}) {
+			want := time.Time{}
+			if record.ID == shows.ID() {
+				want = last
+			}
+			for _, got := range []jobs.Record{record, must.Get(e.Get(record.ID))(t).Record()} {
+				if seen++; !got.Ended.IsZero() || !got.Output.Last.Equal(want) {
+					t.Errorf("%s: %s ended %v and wrote last %v, want never and %v", when, got.Title, got.Ended, got.Output.Last, want)
+				}
+			}
+		}
+		if seen != 4 {
+			t.Errorf("%s: %d records", when, seen)
+		}
+	}
+	check("killed", written)
+	settles := c
+	settles.Kill = func(string) ([]process.Marked, error) {
+		p := procfs.Process{PID: 812, Program: "npm"}
+		return []process.Marked{{Process: p, Job: shows.ID()}, {Process: p, Job: silent.ID()}}, nil
+	}
+	second := newEngine(settles)
+	second.Settle()
+	second.end()
+	check("accounted for", written)
+	for _, wrong := range []time.Time{time.Unix(1<<33, 0), time.Unix(-1<<33, 0)} {
+		must.Do(t, os.Chtimes(output, time.Time{}, wrong))
+		check("with an output of "+wrong.String(), time.Time{})
+	}
+	old := time.Now().Add(-8 * 24 * time.Hour)
+	must.Do(t, os.Chtimes(filepath.Join(dir, journalName), time.Time{}, old))
+	journal := must.Get(os.ReadFile(filepath.Join(dir, journalName)))(t)
+	lines := slices.DeleteFunc(bytes.SplitAfter(journal, []byte("\n")), func(line []byte) bool { event, _, _ := split(line); return event == amend })
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(dir, journalName), bytes.Join(lines, nil), 0o600), os.Chtimes(filepath.Join(dir, journalName), time.Time{}, old)))
+	late := newEngine(c)
+	defer late.end()
+	if got := late.titles(jobs.Filter{}); got != nil {
+		t.Errorf("after eight days: %q", got)
+	}
+}
+
 // What the shutdown of an engine does not live to see was stopped by it.
 func TestShutdownThatWasCutOff(t *testing.T) {
 	c := newConfig(t)
@@ -225,6 +372,38 @@ func TestAmendmentsAreRead(t *testing.T) {
 	past := must.Get(second.Get(j.ID()))(t)
 	if got := past.Record().Receipt.Notes; !slices.Equal(got, []string{"ended later"}) || text(past) != "hi" {
 		t.Errorf("notes %q, output %q", got, text(past))
+	}
+}
+
+// The code of a job is in the first of its lines only, and each record that is read has it.
+func TestCodeIsWrittenOnce(t *testing.T) {
+	c := newConfig(t)
+	first := newEngine(c)
+	var port *jobs.Port
+	code := "print(1)\nprint(2)\n"
+	j := first.runs(t, jobs.Spec{Kind: jobs.Python, Title: "print(1)", Code: code}, "")
+	amended := must.Get(first.Start(jobs.Spec{Kind: jobs.Python, Title: "print(1)", Code: code}, runFunc(func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+		port = p
+		return prints("hi")(ctx, p)
+	})))(t)
+	<-amended.Done()
+	port.AmendReceipt(func(r *jobs.Receipt) { r.Notes = append(r.Notes, "ended later") })
+	path := filepath.Join(must.Get(first.Dir())(t), journalName)
+	first.end()
+	if n := strings.Count(string(must.Get(os.ReadFile(path))(t)), `print(2)`); n != 2 {
+		t.Errorf("the code of two jobs is written %d times", n)
+	}
+	second := newEngine(c)
+	defer second.end()
+	for _, id := range []string{j.ID(), amended.ID()} {
+		if got := must.Get(second.Get(id))(t).Record(); got.Code != code || got.CodeBytes != len(code) {
+			t.Errorf("got %q, %d bytes", got.Code, got.CodeBytes)
+		}
+	}
+	for _, record := range second.List(jobs.Filter{}) {
+		if record.Code != code {
+			t.Errorf("in the list: %q", record.Code)
+		}
 	}
 }
 

@@ -11,17 +11,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/jobs"
 )
 
-// The events of a journal. A job has begin, end and amend, in this order; the others are about the
-// run.
+// The events of a journal. A job has begin, resize, end and amend, in this order; the others are about
+// the run.
 const (
 	begin   = "begin"   // the job is about to start
+	resize  = "resize"  // its terminal has this size from now on; the record has nothing else
 	end     = "end"     // the job has ended; the line has its output, if that is short
 	amend   = "amend"   // its receipt or its displays have changed after its end
 	reset   = "reset"   // the variables of a session are gone, of jobs that have begun before
@@ -58,6 +62,12 @@ type note struct {
 // idLength is the length of a ULID.
 const idLength = 26
 
+// isID reports whether a name is the id of a job or a run.
+func isID(name string) bool {
+	_, err := ulid.ParseStrict(name)
+	return err == nil
+}
+
 // split returns the event and the id of a line without reading the rest, or false if it is no line
 // of this version.
 func split(b []byte) (event, id string, ok bool) {
@@ -66,11 +76,16 @@ func split(b []byte) (event, id string, ok bool) {
 	if !ok || !found || len(name) > len(closing) || len(rest) <= idLength || rest[idLength] != '"' {
 		return "", "", false
 	}
-	return string(name), string(rest[:idLength]), true
+	id = string(rest[:idLength])
+	return string(name), id, isID(id) // it is a part of paths
 }
 
-// encode returns a line with its newline.
+// encode returns a line with its newline. Only the line of the start has the code: it can be longer than
+// all of the rest, and never changes.
 func encode(event string, saved jobs.Saved) ([]byte, error) {
+	if event != begin {
+		saved.Record.Code = ""
+	}
 	l := line{Event: event, ID: saved.Record.ID, Record: saved.Record, Displays: saved.Displays, Numbered: saved.Numbered}
 	for _, s := range saved.Short {
 		each := span{Stream: s.Stream, Name: s.Stream.String(), Text: string(s.Data)}
@@ -83,24 +98,71 @@ func encode(event string, saved jobs.Saved) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+// resizeLine returns a line with the size of a terminal. To encode a record takes ten times as long.
+func resizeLine(id string, size jobs.Size) []byte {
+	const format = `{"event":%q,"id":%q,"record":{"version":%d,"id":%[2]q,"terminal":{"rows":%[4]d,"columns":%d}}}` + "\n"
+	return fmt.Appendf(nil, format, resize, id, jobs.RecordVersion, size.Rows, size.Cols)
+}
+
 // errVersion means that another version of the program has written a line.
 var errVersion = errors.New("written by another version of async-repl")
 
+// values counts the values in JSON, without reading them. The count of what is no JSON means nothing.
+func values(b []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
+}
+
+// errUnsound means that no version of the program has written a line.
+var errUnsound = errors.New("not written by async-repl")
+
 // decode reads a line. What follows its JSON is ignored: after a crash it can be rubbish. The error
-// is errVersion, or the line is not complete.
+// is errVersion or errUnsound, or the line is not complete.
 func decode(b []byte) (saved jobs.Saved, err error) {
 	var l line
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&l); err != nil {
 		return saved, err
 	}
-	if l.ID != l.Record.ID || l.Record.Version != jobs.RecordVersion {
+	if _, id, _ := split(b); l.ID != id || l.ID != l.Record.ID || l.Record.Version != jobs.RecordVersion {
 		return saved, errVersion
+	}
+	if !l.sound() {
+		return saved, errUnsound
 	}
 	saved = jobs.Saved{Record: l.Record, Displays: l.Displays, Numbered: l.Numbered}
 	for _, s := range l.Output {
 		saved.Short = append(saved.Short, output.Span{Stream: s.Stream, Data: append(s.Bytes, s.Text...)})
 	}
 	return saved, nil
+}
+
+// sound reports whether a line has what those who show the job rely on: jobs of a confined engine can
+// have written it.
+func (l *line) sound() bool {
+	for _, t := range []time.Time{l.Record.Created, l.Record.Started, l.Record.Ended, l.Record.Answered, l.Record.Output.Last} {
+		if year := t.UTC().Year(); year < 0 || year > 9999 { // JSON has no such time: no list with the job could be shown
+			return false
+		}
+	}
+	end := int64(0)
+	for _, g := range l.Record.Output.Gaps {
+		if g.From < end || g.To <= g.From {
+			return false
+		}
+		end = g.To
+	}
+	noForms := func(d jobs.Display) bool { return len(d.Forms) == 0 }
+	return end <= l.Record.Output.End && l.Record.Output.Final <= l.Record.Output.End && !slices.ContainsFunc(l.Displays, noForms)
 }
 
 // A journal is appended to. Its owner guards it.
@@ -197,7 +259,10 @@ type tail struct {
 	file io.ReaderAt
 	at   int64  // the cursor of the first byte of rest
 	rest []byte // was read; the line that was returned last follows it
+	left *int64 // how many bytes can be read, of several files; nil: all
 }
+
+var errLarge = errors.New("the records are too large")
 
 // previous returns the line before the one that it returned last, without its newline, or io.EOF.
 func (t *tail) previous() ([]byte, error) {
@@ -213,6 +278,11 @@ func (t *tail) previous() ([]byte, error) {
 			t.rest = nil // it is the end of no line of ours
 		}
 		n := min(max(blockSize, int64(len(t.rest))), t.at) // a long line is not copied again and again
+		if t.left != nil {
+			if *t.left -= n; *t.left < 0 {
+				return nil, errLarge
+			}
+		}
 		more := make([]byte, n, n+int64(len(t.rest)))
 		if _, err := t.file.ReadAt(more, t.at-n); err != nil {
 			return nil, fmt.Errorf("reading a journal: %w", err)

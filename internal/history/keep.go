@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"asyncrepl/internal/sandbox"
 )
 
 // How much of past runs is kept: Config.Keep jobs of a workspace, for Config.MaxAge, and
-// Config.MaxBytes of all workspaces together. A sweep removes the rest, in the background: a while
+// Config.MaxBytes of all workspaces and sandboxes together. A sweep removes the rest, in the background: a while
 // after the run was made, so that it delays no first call, and then once an hour.
 const (
 	sweepDelay = 5 * time.Second
@@ -33,7 +35,7 @@ func (s *Store) sweepAgain() {
 	if s.closed.Load() {
 		return
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(); err != nil && !s.closed.Load() {
 		s.config.Log.Warn("sweeping records", "err", err)
 	}
 	s.mu.Lock()
@@ -41,15 +43,17 @@ func (s *Store) sweepAgain() {
 	s.sweeper.Reset(sweepPause)
 }
 
-// sweep removes what is not kept of past runs.
+// sweep removes what is not kept of past runs, and of the directories of sandboxes. What those take counts with
+// past runs, but a sweep removes it first: most of it is caches.
 func (s *Store) sweep() (err error) {
-	for _, dir := range s.workspaces() {
-		if e := s.locked(dir, func() error { return s.sweepWorkspace(dir) }); e != errBusy {
+	for _, path := range s.workspaces() {
+		if e := s.locked(path, s.sweepWorkspace); e != errBusy {
 			err = errors.Join(err, e)
 		}
 	}
 	_, evictErr := s.evict(0)
-	return errors.Join(err, evictErr)
+	left := cmp.Or(s.config.MaxBytes, math.MaxInt64) - s.Taken()
+	return errors.Join(err, evictErr, sandbox.Evict(s.config.State, s.config.MaxAge, left, s.closed.Load))
 }
 
 // workspaces returns the directories of the runs of all workspaces.
@@ -66,12 +70,17 @@ func (s *Store) workspaces() (dirs []string) {
 // errBusy means that another process changes the runs of a workspace, or that the store closes.
 var errBusy = errors.New("another process changes these records")
 
-// locked calls f with the lock on a workspace's directory.
-func (s *Store) locked(dir string, f func() error) error {
+// locked calls f with a workspace's directory, which is locked.
+func (s *Store) locked(path string, f func(dir) error) error {
 	if s.closed.Load() {
 		return errBusy
 	}
-	file, err := os.Open(dir)
+	workspace, err := openDir(path)
+	if err != nil {
+		return err
+	}
+	defer workspace.root.Close()
+	file, err := workspace.root.Open(".")
 	if err != nil {
 		return err
 	}
@@ -81,28 +90,30 @@ func (s *Store) locked(dir string, f func() error) error {
 	} else if err != nil {
 		return err
 	}
-	return f()
+	return f(workspace)
 }
 
 // sweepWorkspace removes the runs of a workspace that ended too long ago, what a crash has left of
 // others, and the directory of the workspace if it is empty. It ends what engines have left that
 // were killed. Of its own workspace it also removes the jobs that are too many or too old.
-func (s *Store) sweepWorkspace(dir string) (err error) {
-	names := slices.DeleteFunc(runNames(dir), func(name string) bool {
-		_, endErr := readEnded(filepath.Join(dir, name))
+func (s *Store) sweepWorkspace(workspace dir) (err error) {
+	names := slices.DeleteFunc(runNames(workspace, 0), func(name string) bool {
+		_, endErr := readEnded(workspace.at(name))
 		return endErr == errLives // also if it ends before the others are read
 	})
 	kept := make(map[string]bool) // the ids of jobs
-	if dir == s.dir() {
-		for e := range s.entries(dir) {
+	own := workspace.String() == s.dir()
+	if own {
+		for e := range s.entries([]place{s.place(s.dir())}) {
 			if p, err := e.saved(); err != nil || time.Since(p.Record.Ended) < s.config.MaxAge {
 				kept[e.id] = true
 			}
 		}
 	}
 	for _, name := range names {
-		path := filepath.Join(dir, name)
-		r, openErr := openRun(path)
+		run := workspace.at(name)
+		path := run.String()
+		r, openErr := openRun(run)
 		if openErr != nil { // it is of another version, or a part of a run
 			age := s.config.MaxAge
 			if openErr == errUnnamed {
@@ -111,18 +122,18 @@ func (s *Store) sweepWorkspace(dir string) (err error) {
 			err = errors.Join(err, removeOlder(path, age))
 			continue
 		}
-		if !isSettled(path) {
-			_, settleErr := s.settle(path)
+		if !isSettled(run) {
+			_, settleErr := s.settle(run)
 			err = errors.Join(err, settleErr)
 		}
 		if time.Since(r.changed) > s.config.MaxAge {
 			err = errors.Join(err, removeRun(path))
-		} else if dir == s.dir() {
+		} else if own {
 			err = errors.Join(err, r.forget(kept))
 		}
 		r.file.Close()
 	}
-	os.Remove(dir) // an error: it has runs
+	os.Remove(workspace.String()) // an error: it has runs
 	return err
 }
 
@@ -141,18 +152,18 @@ func (r *reader) forget(kept map[string]bool) error {
 		any = any || kept[r.head.id]
 	}
 	if !any {
-		return removeRun(r.dir)
+		return removeRun(r.dir.String())
 	}
-	all, err := os.ReadDir(r.dir)
+	all, err := os.ReadDir(r.dir.String())
 	for _, each := range all {
 		if each.IsDir() && !kept[each.Name()] {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
+			err = errors.Join(err, os.RemoveAll(r.dir.at(each.Name()).String()))
 		}
 	}
-	file, rewriteErr := rewrite(r.file, r.dir, func(id string) bool { return kept[id] || id == r.ID })
+	file, rewriteErr := rewrite(r.file, r.dir.String(), func(id string) bool { return kept[id] || id == r.ID })
 	if file != nil {
 		file.Close()
-		rewriteErr = os.Chtimes(filepath.Join(r.dir, journalName), time.Time{}, r.changed)
+		rewriteErr = os.Chtimes(r.dir.at(journalName).String(), time.Time{}, r.changed)
 	}
 	return errors.Join(err, rewriteErr)
 }
@@ -192,22 +203,28 @@ type usedDir struct {
 func (s *Store) evict(need int64) (removed bool, err error) {
 	var outputs, runs []usedDir
 	taken := int64(0)
-	for _, dir := range s.workspaces() {
-		for _, name := range runNames(dir) {
-			run := usedDir{path: filepath.Join(dir, name)}
-			if _, err := readEnded(run.path); err != nil {
+	for _, path := range s.workspaces() {
+		workspace, err := openDir(path)
+		if err != nil {
+			continue // another engine has removed it
+		}
+		for _, name := range runNames(workspace, 0) {
+			dir := workspace.at(name)
+			if _, err := readEnded(dir); err != nil {
 				continue // its engine counts what it takes
 			}
+			run := usedDir{path: dir.String()}
 			run.bytes = usedBy(run.path)
 			taken += run.bytes
-			for _, id := range runNames(run.path) {
-				output := usedDir{path: filepath.Join(run.path, id)}
+			for _, id := range runNames(dir, 0) {
+				output := usedDir{path: dir.at(id).String()}
 				output.bytes = usedBy(output.path)
 				run.bytes -= output.bytes
 				outputs = append(outputs, output)
 			}
 			runs = append(runs, run)
 		}
+		workspace.root.Close()
 	}
 	most := cmp.Or(s.config.MaxBytes, math.MaxInt64)
 	shrink := func(dirs []usedDir, limit int64, remove func(string) error) {

@@ -36,6 +36,14 @@ func makeRun(t testing.TB, c Config, titles ...string) (dir string, ids []string
 	return dir, ids
 }
 
+// isSettledAt is isSettled for the directory of a run.
+func isSettledAt(t *testing.T, run string) bool {
+	t.Helper()
+	d := must.Get(openDir(run))(t)
+	defer d.root.Close()
+	return isSettled(d)
+}
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -59,7 +67,7 @@ func TestOldestPastJobsAreForgotten(t *testing.T) {
 	}
 	journal := must.Get(os.ReadFile(filepath.Join(middle, journalName)))(t)
 	after := must.Get(os.Stat(filepath.Join(middle, journalName)))(t)
-	if bytes.Contains(journal, []byte(ids[2])) || !bytes.Contains(journal, []byte(ids[3])) || !isSettled(middle) {
+	if bytes.Contains(journal, []byte(ids[2])) || !bytes.Contains(journal, []byte(ids[3])) || !isSettledAt(t, middle) {
 		t.Errorf("the journal was not rewritten:\n%s", journal)
 	}
 	if !after.ModTime().Equal(before.ModTime()) {

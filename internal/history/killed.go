@@ -48,22 +48,27 @@ func (s *Store) Settle() (runs []Killed, complete bool) {
 		return nil, complete
 	}
 	var unsaid []string
-	names := runNames(s.dir())
+	all, err := openDir(s.dir())
+	if err != nil {
+		return nil, complete // there are no runs
+	}
+	defer all.root.Close()
+	names := runNames(all, 0)
 	slices.Reverse(names) // a name begins with the time
 	for _, name := range names[:min(len(names), settledMost)] {
-		dir := filepath.Join(s.dir(), name)
-		if isSettled(dir) {
+		run := all.at(name)
+		if isSettled(run) {
 			continue
 		}
-		if _, err := readEnded(dir); err != nil {
+		if _, err := readEnded(run); err != nil {
 			continue
 		}
-		err := s.locked(s.dir(), func() error {
-			k, err := s.settle(dir)
+		err := s.locked(s.dir(), func(dir) error {
+			k, err := s.settle(run)
 			if len(k.Jobs)+len(k.Variables)+len(k.Ended) == 0 {
-				return errors.Join(err, appendTo(dir, closedLine(dir)))
+				return errors.Join(err, appendTo(run.String(), closedLine(run.String())))
 			}
-			runs, unsaid = append(runs, k), append(unsaid, dir)
+			runs, unsaid = append(runs, k), append(unsaid, run.String())
 			return err
 		})
 		if err == errBusy {
@@ -84,21 +89,21 @@ func (s *Store) Said() {
 	unsaid := s.unsaid
 	s.unsaid = nil
 	s.mu.Unlock()
-	for _, dir := range unsaid {
-		if err := s.locked(s.dir(), func() error { return appendTo(dir, closedLine(dir)) }); err != nil && err != errBusy {
+	for _, run := range unsaid {
+		if err := s.locked(s.dir(), func(dir) error { return appendTo(run, closedLine(run)) }); err != nil && err != errBusy {
 			s.config.Log.Warn("noting that a reply has named a server that was killed", "err", err)
 		}
 	}
 }
 
 // closedLine returns the line that is added to the journal of a run that was accounted for.
-func closedLine(dir string) []byte {
-	return fmt.Appendf(nil, `{"event":%q,"id":%q}`+"\n", closed, filepath.Base(dir))
+func closedLine(run string) []byte {
+	return fmt.Appendf(nil, `{"event":%q,"id":%q}`+"\n", closed, filepath.Base(run))
 }
 
 // isSettled reports whether the last line of a journal says that all jobs of the run have ends. A
 // journal that can't be read needs no more.
-func isSettled(run string) bool {
+func isSettled(run dir) bool {
 	file, st, err := openJournal(run)
 	if err != nil {
 		return true
@@ -113,8 +118,8 @@ func isSettled(run string) bool {
 }
 
 // settle accounts for one run. The caller holds the lock on the directory of the workspace.
-func (s *Store) settle(dir string) (k Killed, err error) {
-	r, err := openRun(dir)
+func (s *Store) settle(run dir) (k Killed, err error) {
+	r, err := openRun(run)
 	if err != nil {
 		return k, err
 	}
@@ -150,13 +155,13 @@ func (s *Store) settle(dir string) (k Killed, err error) {
 	if !r.closing {
 		k.Variables = variables(python)
 	}
-	return k, errors.Join(err, appendTo(dir, amended), r.removePrograms())
+	return k, errors.Join(err, appendTo(run.String(), amended), r.removeRest())
 }
 
 // appendTo appends lines to the journal of a run whose engine was killed. The journal keeps the
 // time at which its run ended.
-func appendTo(dir string, lines []byte) error {
-	path := filepath.Join(dir, journalName)
+func appendTo(run string, lines []byte) error {
+	path := filepath.Join(run, journalName)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -170,13 +175,14 @@ func appendTo(dir string, lines []byte) error {
 	return errors.Join(err, os.Chtimes(path, time.Time{}, st.ModTime()))
 }
 
-// removePrograms removes the directories of the run that are of no job: they have programs that its
-// jobs ran.
-func (r *reader) removePrograms() error {
-	all, err := os.ReadDir(r.dir)
+// removeRest removes what the run has left and no job needs: directories of programs that its jobs
+// ran, and a journal that was being rewritten.
+func (r *reader) removeRest() error {
+	os.Remove(r.dir.at(journalName + unnamed).String()) // an error: there is none
+	all, err := os.ReadDir(r.dir.String())
 	for _, each := range all {
 		if each.IsDir() && len(each.Name()) != idLength {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, each.Name())))
+			err = errors.Join(err, os.RemoveAll(r.dir.at(each.Name()).String()))
 		}
 	}
 	return err
@@ -218,16 +224,21 @@ func variables(python []jobs.Record) (list []Variables) {
 // sweepScratch removes the scratch of engines that were killed, and ends the processes that they
 // have left.
 func (s *Store) sweepScratch() {
-	for _, name := range runNames(s.scratchDir()) {
-		dir := filepath.Join(s.scratchDir(), name)
-		run, err := readEnded(dir)
+	all, err := openDir(s.scratchDir())
+	if err != nil {
+		return // there is none
+	}
+	defer all.root.Close()
+	for _, name := range runNames(all, 0) {
+		run := all.at(name)
+		about, err := readEnded(run)
 		switch err {
 		case nil:
-			if _, err = s.config.Kill(run.Mark); err == nil {
-				err = removeRun(dir)
+			if _, err = s.config.Kill(about.Mark); err == nil {
+				err = removeRun(run.String())
 			}
 		case errUnnamed:
-			err = removeOlder(dir, unnamedAge)
+			err = removeOlder(run.String(), unnamedAge)
 		}
 		if err != nil && err != errLives {
 			s.config.Log.Warn("ending what a killed server has left", "err", err)

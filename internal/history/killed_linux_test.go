@@ -179,6 +179,7 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 	left := first.do(t, "left", prints("hi"))
 	running := first.runs(t, jobs.Spec{Kind: jobs.Shell, Title: "runs"}, "")
 	must.Do(t, os.Mkdir(must.Get(first.Dir())(t)+"/pip-X", 0o700))
+	must.Do(t, os.WriteFile(must.Get(first.Dir())(t)+"/journal.jsonl.new", []byte("{"), 0o600))
 
 	second := newEngine(c)
 	if got, _ := second.Settle(); got != nil {
@@ -199,7 +200,7 @@ func TestKilledRunIsSettledOnce(t *testing.T) {
 	other := newEngine(elsewhere)
 	must.Do(t, other.sweep()) // it ends what is left, and leaves the rest to the next engine of the workspace
 	other.end()
-	if exists(dir+"/pip-X") || !slices.Equal(asked, []string{"MARK=1"}) {
+	if exists(dir+"/pip-X") || exists(dir+"/journal.jsonl.new") || !slices.Equal(asked, []string{"MARK=1"}) {
 		t.Errorf("the programs of its jobs are left; killed %q", asked)
 	}
 	for range 2 { // an engine that is killed before a reply has said it leaves that to the next one
@@ -239,8 +240,8 @@ func TestKilledWithNothingToLose(t *testing.T) {
 	first.kill(t)
 	second := newEngine(c)
 	defer second.end()
-	if got, complete := second.Settle(); got != nil || !complete || !isSettled(first.run.dir) {
-		t.Errorf("got %+v, %t, settled: %t", got, complete, isSettled(first.run.dir))
+	if got, complete := second.Settle(); got != nil || !complete || !isSettledAt(t, first.run.dir) {
+		t.Errorf("got %+v, %t, settled: %t", got, complete, isSettledAt(t, first.run.dir))
 	}
 }
 
@@ -252,7 +253,7 @@ func TestRunIsSettledWhenNoOtherProcessDoes(t *testing.T) {
 	first.kill(t)
 	second := newEngine(c)
 	defer second.end()
-	must.Do(t, second.locked(second.dir(), func() error {
+	must.Do(t, second.locked(second.dir(), func(dir) error {
 		if got, complete := second.Settle(); got != nil || complete {
 			t.Errorf("got %+v, %t", got, complete)
 		}

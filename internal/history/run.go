@@ -47,6 +47,7 @@ type about struct {
 const format = 1
 
 const (
+	runsName    = "runs"
 	journalName = "journal.jsonl"
 	runName     = "run.json"
 	lockName    = "lock"
@@ -66,7 +67,7 @@ func (s *Store) newRun(records bool) (_ *run, err error) {
 	r := &run{
 		about: about{
 			Format: format, ID: id, Version: s.config.Version, Started: time.Now(),
-			Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: os.Getpid(), Mark: s.config.Mark(),
+			Workspace: s.config.Workspace, Tenant: s.config.Tenant, PID: s.config.PID, Mark: s.config.Mark(),
 		},
 		dir: filepath.Join(in[len(in)-1], id), lines: make(map[string]int),
 	}
@@ -129,11 +130,11 @@ var (
 
 // readEnded reads run.json of a run that has ended. The error is errLives, errUnnamed or a
 // sentence.
-func readEnded(dir string) (a about, err error) {
-	if _, own := living.Load(dir); own {
+func readEnded(run dir) (a about, err error) {
+	if _, own := living.Load(run.String()); own {
 		return a, errLives
 	}
-	file, _, err := openRegular(filepath.Join(dir, runName))
+	file, _, err := run.open(runName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, errUnnamed
 	}
@@ -141,9 +142,9 @@ func readEnded(dir string) (a about, err error) {
 	if err == nil {
 		err = json.NewDecoder(io.LimitReader(file, blockSize)).Decode(&a)
 	}
-	lock, _, lockErr := openRegular(filepath.Join(dir, lockName))
+	lock, _, lockErr := run.open(lockName)
 	if err = errors.Join(err, lockErr); err != nil {
-		return a, fmt.Errorf("%s is no record of a run (%w): remove the directory", dir, err)
+		return a, fmt.Errorf("%s is no record of a run (%w): remove the directory", run, err)
 	}
 	defer lock.Close()
 	held := unix.Flock_t{Type: unix.F_WRLCK}
@@ -153,37 +154,20 @@ func readEnded(dir string) (a about, err error) {
 	case held.Type != unix.F_UNLCK:
 		return a, errLives
 	case a.Format != format:
-		return a, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", dir, a.Version)
+		return a, fmt.Errorf("%s was written by async-repl %s, in another format: read it with that version", run, a.Version)
 	}
 	return a, nil
 }
 
-var errNoFile = errors.New("it is no file of ours")
-
-// openRegular opens a file for reading. A link is refused, a pipe is not waited for, and the error
-// is errNoFile for it and for more than maxJournal bytes.
-func openRegular(path string) (*os.File, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := file.Stat()
-	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxJournal) {
+// openJournal opens the journal of a run for reading.
+func openJournal(run dir) (*os.File, os.FileInfo, error) {
+	file, st, err := run.open(journalName)
+	if err == nil && st.Size() > maxJournal {
+		file.Close()
 		err = errNoFile
 	}
-	if err != nil {
-		file.Close()
-		return nil, nil, err
-	}
-	return file, st, nil
-}
-
-// openJournal opens the journal of a run for reading.
-func openJournal(dir string) (*os.File, os.FileInfo, error) {
-	path := filepath.Join(dir, journalName)
-	file, st, err := openRegular(path)
 	if err == errNoFile {
-		err = fmt.Errorf("%s is no journal: remove the directory that it is in", path)
+		err = fmt.Errorf("%s is no journal: remove the directory that it is in", run.at(journalName))
 	}
 	return file, st, err
 }

@@ -27,14 +27,16 @@ type Config struct {
 	Workspace string // an absolute path
 	Tenant    string // empty: the server has no tenants
 	Version   string // the program's version
+	PID       int    // the process by which others know the engine
 
 	// Off keeps the store from recording anything: the engine gives it no jobs, and Dir returns a
 	// directory that ends with it.
 	Off bool
 	// OnScratch is called with a directory that ends with the engine, when it was made.
 	OnScratch func(dir string)
-	// Everywhere makes [Store.Past] look for a job that this workspace does not have in all others.
-	// A person who gives an id need not be in its workspace; an agent must stay in its own.
+	// Everywhere makes [Store.Past] look for a job that this workspace does not have in all others, and
+	// in the records of confined engines. A person who gives an id need not be in its workspace; an agent
+	// must stay in its own.
 	Everywhere bool
 
 	Mark func() string // returns NAME=value in the environments of all processes of the run
@@ -43,7 +45,7 @@ type Config struct {
 
 	Keep     int           // the most past jobs of a workspace; 0: 1,000
 	MaxAge   time.Duration // past jobs are forgotten after this time; 0: 7 days
-	MaxBytes int64         // the most that all past runs take on disk, of all workspaces; 0: no limit
+	MaxBytes int64         // the most that all past runs and unused sandboxes take on disk, of all workspaces; 0: no limit
 
 	Log *slog.Logger
 }
@@ -79,7 +81,7 @@ func Open(c Config) *Store {
 
 // runsDir returns the directory of all runs, and scratchDir that of files that end with their
 // engine.
-func (s *Store) runsDir() string    { return filepath.Join(s.config.State, "runs") }
+func (s *Store) runsDir() string    { return filepath.Join(s.config.State, runsName) }
 func (s *Store) scratchDir() string { return filepath.Join(s.config.State, "scratch") }
 
 // workspaceDir returns the directory of the runs of the workspace. Its name has a hash instead of
@@ -174,6 +176,20 @@ func (s *Store) news() error {
 		return nil
 	}
 	return s.failure
+}
+
+// Resize records the size of the terminal of a job that runs. The line takes none of the space that is
+// reserved for ends.
+func (s *Store) Resize(id string, size jobs.Size) error {
+	line := resizeLine(id, size)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run != nil {
+		if s.failure = s.run.journal.reserve(len(line)); s.failure == nil {
+			s.failure = s.run.append(id, line)
+		}
+	}
+	return s.news()
 }
 
 // End records that a job has ended.
