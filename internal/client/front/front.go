@@ -130,10 +130,7 @@ func (f *front) divert(m jsonrpc.Message) bool {
 	<-f.connected // the answer to a call goes there
 	r, ok := m.(*jsonrpc.Request)
 	switch {
-	case !ok: // the answer to a request of an engine
-		if line, err := jsonrpc.EncodeMessage(m); err == nil {
-			f.send(net.Buffers{append(line, '\n')})
-		}
+	case !ok: // an answer, and nothing asks the client
 		return true
 	case r.Method == "notifications/cancelled":
 		f.cancel(r)

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -136,17 +138,33 @@ func TestSubscriptionsSurvive(t *testing.T) {
 	}
 }
 
-// The engine's requests and the client's answers pass, too.
-func TestEngineAsksTheClient(t *testing.T) {
+// Jobs can write what they like as an engine that runs as their user. The client is asked for nothing, and a
+// message without an end ends the engine.
+func TestHostileEngine(t *testing.T) {
 	w := start(t)
 	w.initialize()
-	w.send(toolCall("1", "ask"))
-	if got := w.line(); !strings.Contains(got, `"method":"ping"`) {
-		t.Fatal(got)
-	} else {
-		w.send(`{"jsonrpc":"2.0","id":` + idOf(t, got) + `,"result":{}}`)
+	w.send(toolCall("1", "gate"))
+	<-w.calls.entered
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":"x","method":"elicitation/create","params":{"message":"your password?"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"front-1","result":{}}`, `{`, ``,
+	} {
+		must.Get(w.last().conn.Write([]byte(line + "\n")))(t)
 	}
-	w.is(answered("1", "true"))
+	w.calls.open <- struct{}{}
+	w.is(answered("1", "opened"))
+	w.send(`{"jsonrpc":"2.0","id":"x","result":{"action":"accept"}}`) // it was not asked
+	w.send(toolCall("2", "gate"))
+	<-w.calls.entered
+	endless := bytes.Repeat([]byte("x"), 1<<20)
+	for range mostLine/len(endless) + 2 {
+		if _, err := w.last().conn.Write(endless); err != nil {
+			break
+		}
+	}
+	if got := w.line(); !strings.Contains(got, "The server died during this call") {
+		t.Errorf("got %.200s", got)
+	}
 }
 
 // A failure says so as the protocol of the client has it.

@@ -67,13 +67,7 @@ func (f *front) follow(e *link) {
 	defer e.Close()
 	r := bufio.NewReaderSize(e.Conn, readBuffer)
 	for {
-		line, err := r.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			line = slices.Clone(line)
-			var rest []byte
-			rest, err = r.ReadBytes('\n')
-			line = append(line, rest...)
-		}
+		line, err := readLine(r)
 		if err != nil { // what came of a line is dropped
 			if err != io.EOF {
 				f.Log.Debug("the connection to the engine failed", "error", err)
@@ -83,6 +77,30 @@ func (f *front) follow(e *link) {
 		f.pass(line)
 	}
 	f.died(e)
+}
+
+// mostLine bounds a message of an engine, whose jobs can have written it. A reply with pictures has a few
+// MiB.
+const mostLine = 64 << 20
+
+var errTooLong = fmt.Errorf("a message has more than %d bytes", mostLine)
+
+// readLine reads a message. It is valid until the next one is read.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return line, err
+	}
+	line = slices.Clone(line)
+	for err == bufio.ErrBufferFull {
+		if len(line) > mostLine {
+			return nil, errTooLong
+		}
+		var part []byte
+		part, err = r.ReadSlice('\n')
+		line = append(line, part...)
+	}
+	return line, err
 }
 
 // pass gives the client a message of an engine.
@@ -104,6 +122,10 @@ func (f *front) pass(line []byte) {
 		}
 		m.ID = c.id
 	case *jsonrpc.Request:
+		if m.IsCall() { // no engine asks a client for anything, but a job that has taken one over can
+			f.Log.Warn("the engine asked the client for something", "method", m.Method)
+			return
+		}
 		if m.Method == "notifications/subscriptions/acknowledged" { // the Server has done that
 			return
 		}

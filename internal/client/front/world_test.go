@@ -215,9 +215,6 @@ func (c *calls) server(ctx context.Context, name string) *mcp.Server {
 		s.RemoveTools("echo")
 		return "changed"
 	})
-	add("ask", func(ctx context.Context, r *mcp.CallToolRequest) string {
-		return fmt.Sprint(r.Session.Ping(ctx, nil) == nil)
-	})
 	add("gate", func(call context.Context, r *mcp.CallToolRequest) string {
 		c.entered <- string(r.Params.Arguments)
 		select {

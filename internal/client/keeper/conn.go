@@ -5,6 +5,10 @@ package keeper
 import (
 	"context"
 	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +48,9 @@ func (k *Keeper) serve(c *sockets.Conn, first bool) {
 		case sockets.Person:
 			k.servePerson(c, h)
 			return
+		case sockets.Page:
+			k.servePage(c)
+			return
 		}
 		c.Refuse("this version knows no role " + string(h.Role))
 	}
@@ -82,6 +89,8 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 			unix.Umask(h.Umask)
 			if h.Env == nil {
 				h.Env = k.Env
+			} else if k.Environ != nil {
+				h.Env = k.Environ(h.Env)
 			}
 			k.Trail.Attach(h.Stderr, h.LogLevel)
 			s.scope = k.Engine.Scope(engine.Client{Env: h.Env, Grace: h.Grace, Timeout: h.Timeout, Log: k.Log})
@@ -109,7 +118,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	notices.Earlier(k.takeUnsaid())
 	if c.Welcome(w) == nil {
 		mcp := server.Config{
-			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages,
+			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, Page: k.Page,
 			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Found: k.found, Older: h.Older, Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
@@ -159,6 +168,53 @@ func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
 		Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, By: jobs.Person,
 	}, scope)
 }
+
+const (
+	requestTime = 10 * time.Second // bounds the headers of a request of a page
+	idleTime    = 2 * time.Minute  // bounds how long a page keeps a connection for its next request
+)
+
+// servePage serves a page, which makes requests over HTTP. What a page does is done by a person.
+func (k *Keeper) servePage(c *sockets.Conn) {
+	if k.NoPage {
+		c.Refuse("it is started without a page (REPL_PAGE=off)")
+		return
+	}
+	var w sockets.Welcome
+	if !k.in(func(s *state) { w = k.welcome(s) }) || c.Welcome(w) != nil {
+		return
+	}
+	defer context.AfterFunc(k.cut, func() { c.Close() })()
+	server := http.Server{
+		Handler: k.page(), ReadHeaderTimeout: requestTime, IdleTimeout: idleTime,
+		ErrorLog: slog.NewLogLogger(k.Log.Handler(), slog.LevelDebug), // mostly about pages
+	}
+	server.Serve(&lone{Conn: c, closed: make(chan struct{})}) // returns an error when the connection has ended
+}
+
+// A lone is a listener that accepts one connection, itself, and ends with it.
+type lone struct {
+	net.Conn
+	accepted bool
+	once     sync.Once
+	closed   chan struct{}
+}
+
+func (l *lone) Accept() (net.Conn, error) {
+	if !l.accepted {
+		l.accepted = true
+		return l, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *lone) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Conn.Close()
+}
+
+func (l *lone) Addr() net.Addr { return l.LocalAddr() }
 
 // talk speaks MCP with the other side of a connection until that ends.
 func (k *Keeper) talk(in *stream, c server.Config, scope engine.Scope) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -53,11 +52,13 @@ func (k *Keeper) canKeep() (err error) {
 func (k *Keeper) bind() {
 	defer k.bound.Store(true)
 	k.close()
-	doors, err := k.open()
-	if k.doors, k.state.door = doors, err; err != nil {
+	doors, err := k.Around.Listen()
+	if k.state.door = err; err != nil {
+		k.doors = nil
 		k.Log.Warn("no socket for other clients and commands", "error", err)
 		return
 	}
+	k.doors = doors
 	k.conns.Go(func() { // joined by Wait; ends when the listener is closed
 		for {
 			c, err := doors.Accept()
@@ -67,22 +68,6 @@ func (k *Keeper) bind() {
 			k.conns.Go(func() { k.serve(c, false) }) // joined by Wait; ends with the connection
 		}
 	})
-}
-
-func (k *Keeper) open() (*sockets.Listener, error) {
-	identity, err := k.Identity()
-	if err != nil {
-		return nil, fmt.Errorf("finding the identity of the engine: %w", err)
-	}
-	dir, err := sockets.OpenFirst(k.Places)
-	if err != nil {
-		return nil, err
-	}
-	l, err := dir.Listen(identity)
-	if err != nil {
-		dir.Close()
-	}
-	return l, err
 }
 
 // close removes the name of the engine.
@@ -125,8 +110,8 @@ func (k *Keeper) giveWay(left time.Time) {
 			return
 		}
 		later := 0
-		k.others(k.cut, func(name sockets.Name, w sockets.Welcome) {
-			if !w.Ends.IsZero() && cmp.Or(w.Left.Compare(left), cmp.Compare(name.PID, os.Getpid())) > 0 {
+		k.Around.Others(k.cut, func(name sockets.Name, w sockets.Welcome) {
+			if !w.Ends.IsZero() && cmp.Or(w.Left.Compare(left), cmp.Compare(name.PID, k.Around.PID())) > 0 {
 				later++
 			}
 		})
@@ -152,7 +137,7 @@ func (k *Keeper) elsewhere() func() *server.Kept {
 	k.conns.Go(func() { // joined by Wait; ends when the others have answered
 		defer asked()
 		var sum server.Kept
-		k.others(k.cut, func(_ sockets.Name, w sockets.Welcome) {
+		k.Around.Others(k.cut, func(_ sockets.Name, w sockets.Welcome) {
 			sum.Jobs += w.Kept - w.KeptSessions
 			sum.Sessions += w.KeptSessions
 		})
@@ -161,25 +146,5 @@ func (k *Keeper) elsewhere() func() *server.Kept {
 	return func() *server.Kept {
 		<-limited.Done()
 		return kept.Load()
-	}
-}
-
-// others asks each other engine of the workspace for its state.
-func (k *Keeper) others(ctx context.Context, f func(sockets.Name, sockets.Welcome)) {
-	dirs, _ := sockets.OpenAll(k.Search) // an error: no engine of ours is there
-	for _, dir := range dirs {
-		defer dir.Close()
-		names, _ := dir.Names() // an error: there are none
-		for _, name := range names {
-			if name.PID == os.Getpid() {
-				continue
-			}
-			if c, w, err := dir.Dial(ctx, name, sockets.Hello{Role: sockets.Person}); err == nil {
-				c.Close()
-				if w.Workspace == k.workspace {
-					f(name, w)
-				}
-			}
-		}
 	}
 }

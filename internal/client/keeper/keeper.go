@@ -5,13 +5,14 @@ package keeper
 import (
 	"context"
 	"log/slog"
-	"os"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/page"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
 )
@@ -22,11 +23,9 @@ type Config struct {
 	Version string
 	Since   time.Time // when the process started
 
-	// Places are the paths that the directory of the sockets can have, see [sockets.Places].
-	// Without one that can be used, the engine has only its first client.
-	Places   []string
-	Search   []string               // the paths that the directories of other engines' sockets can have
-	Identity func() (string, error) // computes the identity of the engine, see [sockets.Identity]
+	// Around is how others find the engine. If it can't listen there, the engine has only its first
+	// client.
+	Around Surroundings
 
 	Linger        time.Duration // how long the engine continues after its client was lost
 	LingerGoodbye time.Duration // how long it continues after its client has said goodbye
@@ -34,28 +33,42 @@ type Config struct {
 	// client. It is made when it is needed. Empty: that is not kept.
 	Unsaid string
 
-	Env   []string     // the environment of the process, for the client that has started it
-	Scope engine.Scope // persons have it before there is a client
+	Env     []string                // the environment of the process, for the client that has started it
+	Environ func([]string) []string // adapts that of a later client; nil: it is taken as it is
+	Scope   engine.Scope            // persons have it before there is a client
 
 	// Lone makes the engine part of a process that serves its clients itself: the Keeper serves
 	// only persons, and Run ends with its context or the engine. It is the reason that clients get.
 	Lone string
 
+	Page   string // where a person can watch the jobs, for clients; empty: nowhere
+	NoPage bool   // refuses pages that connect here
+
 	Log   *slog.Logger
 	Trail *Trail // where Log writes; nil if Lone
+}
+
+// Surroundings are how an engine and others find each other. Those of an engine that is not confined
+// are [sockets.Surroundings].
+type Surroundings interface {
+	PID() int                    // the process that others know the engine by
+	Self() (sockets.Name, error) // the name of the engine
+	Listen() (sockets.Door, error)
+	Others(ctx context.Context, f func(sockets.Name, sockets.Welcome)) // those of the workspace
 }
 
 // A Keeper gives an engine its clients.
 type Keeper struct {
 	Config
 	workspace string
-	do        chan func()       // run by Run, which owns state
-	ending    chan struct{}     // closed when Run lets no client connect any more
-	conns     sync.WaitGroup    // one for each connection
-	cut       context.Context   // done when calls must be answered at once
-	cutAll    func()            // makes cut done
-	doors     *sockets.Listener // set by listen
-	bound     atomic.Bool       // whether to listen is decided
+	do        chan func()         // run by Run, which owns state
+	ending    chan struct{}       // closed when Run lets no client connect any more
+	conns     sync.WaitGroup      // one for each connection
+	cut       context.Context     // done when calls must be answered at once
+	cutAll    func()              // makes cut done
+	doors     sockets.Door        // set by listen; nil: the engine does not listen
+	bound     atomic.Bool         // whether to listen is decided
+	page      func() http.Handler // answers the requests of pages
 	state     state
 
 	// last is the connection of the client at whose goodbye the engine ends. It is closed with the
@@ -87,13 +100,19 @@ func New(c Config) *Keeper {
 		do: make(chan func()), ending: make(chan struct{}),
 	}
 	k.cut, k.cutAll = context.WithCancel(context.Background())
+	k.page = sync.OnceValue(func() http.Handler { return page.API(k.Engine) })
 	k.state = state{door: errNotYet, scope: c.Scope, notices: new(report.Notices)}
 	return k
 }
 
 // longPause is the time between two checks of what nothing announces, if there is no hurry: that
-// the name is there, and that a kept session has been idle too long.
-const longPause = time.Minute
+// the name is there, and that a kept session has been idle too long. attendedPause is that of an engine
+// that has a client. Its name is checked when the client leaves, too, and each check wakes the engine, and
+// the process outside its sandbox.
+const (
+	longPause     = time.Minute
+	attendedPause = 10 * time.Minute
+)
 
 // pause returns the time between two checks of an engine that was left. Jobs announce their ends;
 // processes that they left behind don't, nor do other engines.
@@ -162,7 +181,7 @@ func (k *Keeper) unread(s *state) bool { return k.ended() > s.unread && !k.Engin
 func (k *Keeper) rest(check *time.Timer) {
 	s := &k.state
 	if s.client != nil || s.left.IsZero() || k.Lone != "" {
-		check.Reset(longPause)
+		check.Reset(attendedPause)
 		return
 	}
 	w, next := k.welcome(s), pause(s.left)
@@ -205,7 +224,7 @@ func (k *Keeper) Wait(ctx context.Context) {
 
 // welcome describes the engine to the other side of a connection.
 func (k *Keeper) welcome(s *state) sockets.Welcome {
-	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: os.Getpid(), Since: k.Since, Lone: k.Lone != ""}
+	w := sockets.Welcome{Version: k.Version, Workspace: k.workspace, PID: k.Around.PID(), Since: k.Since, Lone: k.Lone != ""}
 	if w.Attended = s.client != nil || k.Lone != ""; !w.Attended {
 		w.Left = s.left
 	}

@@ -1,10 +1,12 @@
 package keeper_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +40,7 @@ type world struct {
 	busy   atomic.Int64 // how long the machine takes for the name of the engine
 }
 
-func start(t *testing.T, linger time.Duration) *world {
+func start(t *testing.T, linger time.Duration, change ...func(*keeper.Config)) *world {
 	t.Helper()
 	w := &world{t: t, ended: make(chan jobs.By, 1), places: []string{filepath.Join(t.TempDir(), "async-repl")}}
 	w.eng = must.Get(engine.New(engine.Config{
@@ -48,16 +50,20 @@ func start(t *testing.T, linger time.Duration) *world {
 	t.Cleanup(w.eng.Close)
 	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t) // plays the standard error of the process
 	t.Cleanup(func() { log.Close() })
-	k := keeper.New(keeper.Config{
-		Engine: w.eng, Version: "test", Places: w.places, Search: w.places, Linger: linger, Log: slog.New(slog.DiscardHandler),
-		Identity: func() (string, error) {
+	config := keeper.Config{
+		Engine: w.eng, Version: "test", Linger: linger, Log: slog.New(slog.DiscardHandler),
+		Around: sockets.Surroundings{Places: w.places, Search: w.places, Identity: func() (string, error) {
 			<-time.After(time.Duration(w.busy.Load()))
 			return sockets.Identity(w.eng.Workspace(), "", "", nil)
-		},
+		}},
 		Trail: &keeper.Trail{
 			Stderr: log, Writer: log, Path: func() (string, error) { return filepath.Join(t.TempDir(), "warnings"), nil }, Level: func(slog.Level) {},
 		},
-	})
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	k := keeper.New(config)
 	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0))(t)
 	conns := make([]*sockets.Conn, 2)
 	for i, fd := range fds {
@@ -154,8 +160,63 @@ func TestUnknownRoleIsRefused(t *testing.T) {
 	w := start(t, time.Hour)
 	w.waits()
 	d, name := w.find()
-	if _, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: "page"}); err == nil || !strings.Contains(err.Error(), "page") {
+	if _, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: "guest"}); err == nil || !strings.Contains(err.Error(), "guest") {
 		t.Errorf("Dial: %v", err)
+	}
+}
+
+// A page asks over HTTP, again and again on one connection. It keeps the engine as little as a command
+// does, and its connections end with the engine.
+func TestPage(t *testing.T) {
+	w := start(t, 0)
+	j := w.waits()
+	d, name := w.find()
+	c, welcome, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Page})
+	must.Do(t, err)
+	defer c.Close()
+	if welcome.Workspace != w.eng.Workspace() {
+		t.Errorf("the engine says %+v", welcome)
+	}
+	answers := bufio.NewReader(c)
+	for range 2 {
+		io.WriteString(c, "GET /api/jobs/"+j.ID()+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		answer := must.Get(http.ReadResponse(answers, nil))(t)
+		if text := must.Get(io.ReadAll(answer.Body))(t); answer.StatusCode != 200 || !strings.Contains(string(text), j.ID()) {
+			t.Errorf("%s: %s", answer.Status, text)
+		}
+	}
+	stream, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Page})
+	must.Do(t, err)
+	defer stream.Close()
+	io.WriteString(stream, "GET /api/live HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	messages := bufio.NewReader(stream)
+	if line := must.Get(messages.ReadString('\n'))(t); !strings.Contains(line, " 101 ") {
+		t.Errorf("the stream begins with %q", line)
+	}
+	late := time.Now().Add(polltest.Patience)
+	c.SetReadDeadline(late)
+	stream.SetReadDeadline(late)
+	w.conn.Close()
+	<-w.ended
+	for name, r := range map[string]io.Reader{"requests": answers, "stream": messages} {
+		if _, err := io.Copy(io.Discard, r); err != nil && !errors.Is(err, unix.ECONNRESET) {
+			t.Errorf("the connection of the %s ends with %v", name, err)
+		}
+	}
+}
+
+func TestPageIsRefused(t *testing.T) {
+	w := start(t, time.Hour, func(c *keeper.Config) { c.NoPage = true })
+	w.waits()
+	d, name := w.find()
+	_, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Page})
+	if !errors.As(err, new(sockets.Refusal)) || !strings.Contains(err.Error(), "REPL_PAGE=off") {
+		t.Errorf("Dial: %v", err)
+	}
+	if c, _, err := d.Dial(t.Context(), name, sockets.Hello{Role: sockets.Person}); err != nil {
+		t.Errorf("a command: %v", err)
+	} else {
+		c.Close()
 	}
 }
 

@@ -40,12 +40,12 @@ func (k *Keeper) Finish() {
 	if len(items) == 0 {
 		return
 	}
-	identity, err := k.Identity()
+	self, err := k.Around.Self()
 	if err == nil {
 		err = os.MkdirAll(k.Unsaid, 0o700)
 	}
 	if err == nil {
-		path := filepath.Join(k.Unsaid, fmt.Sprintf("%s-%d", identity, os.Getpid()))
+		path := filepath.Join(k.Unsaid, self.String())
 		err = os.WriteFile(path, []byte(strings.Join(items, "\n")+"\n"), 0o600)
 	}
 	if err != nil {
@@ -59,13 +59,13 @@ func (k *Keeper) takeUnsaid() (items []string) {
 	if len(entries) == 0 {
 		return nil
 	}
-	identity, err := k.Identity()
+	self, err := k.Around.Self()
 	if err != nil {
 		return nil
 	}
 	for _, e := range entries {
 		path := filepath.Join(k.Unsaid, e.Name())
-		if strings.HasPrefix(e.Name(), identity+"-") {
+		if strings.HasPrefix(e.Name(), self.Identity+"-") {
 			text, err := os.ReadFile(path)
 			if os.Remove(path) == nil && err == nil { // else another engine has taken it
 				items = append(items, strings.Split(strings.TrimSpace(string(text)), "\n")...)

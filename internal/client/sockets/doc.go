@@ -8,7 +8,7 @@
 //
 // Each connection begins with one line of JSON, the [Hello], which the engine answers by one line:
 //
-//	welcome {…}        followed by a Welcome; from then on the socket speaks MCP
+//	welcome {…}        followed by a Welcome; from then on the socket speaks MCP, or HTTP with a page
 //	busy               another client has the engine
 //	protocol N VERSION the hello has another protocol number than the engine, which has number N
 //	refused: REASON    for people

@@ -30,6 +30,7 @@ type Role string
 const (
 	Client Role = "client" // a front with its client: an engine serves one at a time
 	Person Role = "person" // a command: any number of them, at any time
+	Page   Role = "page"   // a page that watches the jobs: as a command, but it speaks HTTP
 )
 
 // A Hello is the first line of a connection.

@@ -19,7 +19,7 @@ import (
 	"asyncrepl/internal/test/must"
 )
 
-const identity = "0123456789abcdef"
+const identity = "0123456789abcdef01234567"
 
 // openDir returns a directory for sockets in a new one.
 func openDir(t *testing.T) *Dir {
@@ -272,7 +272,7 @@ func TestTwentyListenAtOnce(t *testing.T) {
 			}
 			t.Cleanup(func() { d.Close() })
 			die(t, d, Name{identity, 4194305 + i})
-			name, _ := listen(t, d, fmt.Sprintf("%016x", i), welcome)
+			name, _ := listen(t, d, fmt.Sprintf("%0*x", identityLen, i), welcome)
 			c, w, err := d.Dial(t.Context(), name, Hello{Umask: i})
 			if err != nil || w.Kept != i {
 				t.Errorf("%d: %+v, %v", i, w, err)
@@ -459,6 +459,34 @@ func TestHelloIsNotTooLong(t *testing.T) {
 	_, _, err := d.Dial(t.Context(), name, Hello{Env: []string{"A=" + strings.Repeat("x", maxHello)}})
 	if err == nil || !strings.Contains(err.Error(), "the environment has") {
 		t.Errorf("Dial: %v", err)
+	}
+}
+
+// An engine asks only those of its own workspace: a question wakes the process that it goes to.
+func TestOthersAreThoseOfTheWorkspace(t *testing.T) {
+	d := openDir(t)
+	asked := make(chan string, 10)
+	other := func(workspace, config string) string {
+		identity := must.Get(Identity(workspace, "", "", config))(t)
+		at, _ := listen(t, d, identity, func(c *Conn, h Hello) {
+			asked <- workspace
+			welcome(c, h)
+		})
+		// The engines of this test are one process, and the one that asks leaves itself out.
+		must.Do(t, os.Rename(filepath.Join(d.Path(), at.String()), filepath.Join(d.Path(), Name{identity, os.Getppid()}.String())))
+		return identity
+	}
+	workspace, another := t.TempDir(), t.TempDir()
+	same := other(workspace, "other settings")
+	other(another, "")
+	s := Surroundings{Places: []string{d.Path()}, Search: []string{d.Path()}, Identity: func() (string, error) { return Identity(workspace, "", "", "") }}
+	var found []string
+	s.Others(t.Context(), func(name Name, _ Welcome) { found = append(found, name.Identity) })
+	if !slices.Equal(found, []string{same}) {
+		t.Errorf("found %q, not only %q", found, same)
+	}
+	if at := <-asked; at != workspace || len(asked) > 0 {
+		t.Errorf("one in %q and %d more were asked", at, len(asked))
 	}
 }
 
