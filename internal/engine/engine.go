@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +62,13 @@ type Config struct {
 
 	Pythons Pythons // makes the sessions; nil: package pyrepl makes them
 
+	// Sandbox is the sandbox that the engine runs in; nil: there is none. It is no setting, so an engine
+	// has the same identity with it.
+	Sandbox *Confinement `json:"-"`
+	// PID is the process by which others know the server, because that of a server in a sandbox has
+	// another number outside. 0: this process.
+	PID int `json:"-"`
+
 	Since time.Time    // when the server started, before its engines; zero: with this one
 	Log   *slog.Logger // receives the events that concern all clients; nil: nothing is logged
 }
@@ -80,6 +88,7 @@ type Engine struct {
 	killed   []string   // see Killed
 
 	keptRest time.Duration // the constant, except in tests
+	seals    sealCheck
 
 	ending context.Context // done when the engine ends
 	end    func()          // makes ending done
@@ -94,6 +103,7 @@ type Engine struct {
 
 	// Guarded by mu.
 	mu       sync.Mutex
+	denied   jobs.Denied               // connections of no job that the sandbox refused
 	sessions map[string]*session       // the keys are names
 	shells   map[string]*shell.Session // the keys are names
 	expired  map[string]*expired       // sessions that ended because they were idle; the keys are names
@@ -109,6 +119,7 @@ func New(c Config) (*Engine, error) {
 	if c.Pythons == nil {
 		c.Pythons = pyrepls{}
 	}
+	c.PID = cmp.Or(c.PID, os.Getpid())
 	warn(c.Log)
 	if err := canLimitMemory(); err != nil && c.MemoryMB > 0 {
 		return nil, fmt.Errorf("REPL_MEMORY_MB can't be used: %w", err)
@@ -123,7 +134,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.ending, e.end = context.WithCancel(context.Background())
 	e.records = history.Open(history.Config{
-		State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version,
+		State: c.StateDir, Workspace: c.Workspace, Tenant: c.Tenant, Version: c.Version, PID: c.PID,
 		Off: c.NoHistory, OnScratch: owner.RemoveAtEnd, Everywhere: c.OnlyReads, Mark: owner.Mark,
 		Kill:     func(mark string) ([]process.Marked, error) { return process.KillMarked(mark, killedLimit) },
 		MaxBytes: c.MaxState / pastShare, Log: c.Log,

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/sandbox"
 )
 
 const lacks = "macOS shows less of a program than Linux: a shell program that waits for a line is shown as running, with its last output; " +
@@ -16,6 +17,9 @@ func canLimitMemory() error { return errors.New("macOS can't limit the memory of
 
 // platform calls does for each feature that depends on the kernel.
 func platform(_ process.Census, does func(works bool, what, lack string)) { does(false, "", lacks) }
+
+// unprotected says of each read-only seal that does not hold what jobs can do: there is no sandbox.
+func unprotected([]sandbox.Seal) []string { return nil }
 
 // warn logs the features that this platform lacks.
 func warn(log *slog.Logger) { log.Warn("some features do not work on this platform", "limits", lacks) }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"asyncrepl/internal/process"
+	"asyncrepl/internal/sandbox"
 	"asyncrepl/internal/terminal/waiting"
 )
 
@@ -19,6 +20,9 @@ func platform(c process.Census, does func(works bool, what, lack string)) {
 	does(c.Adopts, "processes that left their session are found",
 		"this server can't adopt orphans, so processes that left their session are found by their marks only")
 }
+
+// unprotected says of each read-only seal that does not hold what jobs can do.
+func unprotected(seals []sandbox.Seal) []string { return sandbox.Unprotected(seals) }
 
 // warn logs the features that this platform lacks: on Linux, none.
 func warn(*slog.Logger) {}

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Status(sc Scope) overview.Server {
 	census := e.owner.Census()
 	s := overview.Server{
-		Version: e.config.Version, Started: e.started, Workspace: sc.Workspace,
+		Version: e.config.Version, PID: e.config.PID, Started: e.started, Workspace: sc.Workspace,
 		Jobs: e.jobs.Count(), Disk: e.jobs.Usage(),
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
@@ -47,6 +47,12 @@ func (e *Engine) Status(sc Scope) overview.Server {
 		"the guard has exited; the next start of a process replaces it, and until then processes outlive a server that is killed")
 	s.Works = append(s.Works, "shell "+e.config.Shell)
 	e.memoryLimits(&s)
+	if box := e.config.Sandbox; box != nil {
+		s.Sandbox, s.Removed, s.Unprotected = box.Summary, box.Removed, unprotected(box.Seals)
+		e.mu.Lock()
+		s.Denied = e.denied
+		e.mu.Unlock()
+	}
 	s.Search = cmp.Or(variables(sc.base.given)["PATH"], "an empty PATH") + " (PATH), for python3 and uv"
 	python, err := sc.base.packages.Describe()
 	installer := "venv and pip (with uv on PATH installs are faster)"
@@ -73,10 +79,17 @@ func (e *Engine) Status(sc Scope) overview.Server {
 // memoryLimits adds to s how the memory of sessions is limited, if any limit is set.
 func (e *Engine) memoryLimits(s *overview.Server) {
 	each, together := "memory limits of sessions, for each process and not for all together", "memory limits of sessions, for all processes together (cgroup v2)"
+	if e.config.Sandbox != nil {
+		s.Lacks = append(s.Lacks, "in a sandbox memory is limited for each process only, not for all processes of a session together")
+	}
 	if mb := e.config.MemoryMB; mb > 0 {
 		each = fmt.Sprintf("a memory limit of %d MB for each process of a session, not for all together", mb)
 		together = fmt.Sprintf("a memory limit of %d MB for all processes of a session together (cgroup v2)", mb)
 	} else if !slices.ContainsFunc(s.Sessions, func(s overview.Session) bool { return s.MemoryMB > 0 }) {
+		return
+	}
+	if e.config.Sandbox != nil {
+		s.Works = append(s.Works, each)
 		return
 	}
 	if err := cgroup.Available(); err != nil {

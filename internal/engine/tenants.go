@@ -95,9 +95,9 @@ func (t *Tenants) configOf(name, dir string) (Config, error) {
 	if dir == "" {
 		return c, nil
 	}
-	for _, shared := range []struct{ setting, value string }{{"REPL_PYTHON", c.Python}, {"REPL_VENV_DIR", c.VenvDir}} {
-		if shared.value != "" && len(t.engines) > 0 {
-			return c, fmt.Errorf("%s=%q can't be used with several tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
+	if len(t.engines) > 0 {
+		if err := c.CheckShared(); err != nil {
+			return c, err
 		}
 	}
 	c.Workspace, c.Tenant = dir, name
@@ -105,6 +105,16 @@ func (t *Tenants) configOf(name, dir string) (Config, error) {
 		c.StateDir = filepath.Join(c.StateDir, "tenants", name)
 	}
 	return c, nil
+}
+
+// CheckShared refuses settings that name an environment, of which each of several tenants has its own.
+func (c *Config) CheckShared() error {
+	for _, shared := range []struct{ setting, value string }{{"REPL_PYTHON", c.Python}, {"REPL_VENV_DIR", c.VenvDir}} {
+		if shared.value != "" {
+			return fmt.Errorf("%s=%q can't be used with several tenants, each of which has an environment of its own: leave it unset", shared.setting, shared.value)
+		}
+	}
+	return nil
 }
 
 // makeWorkspace makes a directory that only its user can open, unless it exists.

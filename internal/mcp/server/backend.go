@@ -48,6 +48,11 @@ type Backend interface {
 	// does so until KilledSaid is called, and the next server, too.
 	Killed() []string
 	KilledSaid()
+	// Sandbox says in a line what jobs can reach, or returns "" if there is no sandbox.
+	Sandbox() string
+	// Unprotected says of each file that the sandbox protects no more what jobs can do to it now, in a
+	// line.
+	Unprotected() []string
 	// Shell returns a runner of one command line.
 	Shell(sc engine.Scope, c engine.Command) (jobs.Runner, error)
 	// Install returns an install of packages for a session, and reports whether it had to make the
@@ -99,7 +104,9 @@ type Config struct {
 	// NoImages keeps image blocks out of replies, for clients that would give them to their model as
 	// text. The lines that name images and the resources that hold them stay.
 	NoImages bool
-	Keep     Keep // says what becomes of jobs that a call wants to be kept
+	// Page is where a person can watch and answer the jobs: an address, or a command. Empty: nowhere.
+	Page string
+	Keep Keep // says what becomes of jobs that a call wants to be kept
 	// CanKeep returns why no job can be kept, although Keep says so. Nil: they can be.
 	CanKeep func() error
 	// Found returns once later clients can find the engine with the jobs that it has. It is called

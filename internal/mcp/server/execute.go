@@ -32,12 +32,12 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.made = made
-	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code)}
+	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code), Code: c.args.Code}
 	if c.args.Path == "" {
 		return c.execute(ctx, spec, c.keeping(py, py.Exec(c.args.Code)))
 	}
 	file := engine.File{Path: c.args.Path, Args: c.args.Args}
-	spec.Title = view.Title(file.String())
+	spec.Title, spec.Code = view.Title(file.String()), file.String()
 	return c.execute(ctx, spec, c.keeping(py, py.ExecFile(file)))
 }
 
@@ -80,7 +80,7 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command)}, run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command), Code: c.args.Command}, run)
 }
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
@@ -90,7 +90,7 @@ func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 		return nil, err
 	}
 	c.made = made
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Site: install.Site}, install.Run)
+	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Code: "install " + c.args.Package, Site: install.Site}, install.Run)
 }
 
 // execute starts a job and waits for it during the grace.

@@ -9,6 +9,9 @@ func (c *Config) instructions() string {
 	if !c.offers(sessions) {
 		text = strings.Replace(text, aboutSessions, "", 1)
 	}
+	if c.Page == "" {
+		text = strings.Replace(text, aboutPage, "", 1)
+	}
 	if c.NoImages {
 		text = strings.Replace(text, asImages, asLines, 1)
 	}
@@ -17,6 +20,9 @@ func (c *Config) instructions() string {
 
 // aboutSessions is the part of the instructions that is about the toolset sessions.
 const aboutSessions = "; create_session makes one with a Python, packages or directory of its own"
+
+// aboutPage is the part of the instructions that is about the page.
+const aboutPage = " Its Page lets a person watch and answer jobs, each at /jobs/ID."
 
 // asImages says how a client sees figures, and asLines how it does without images.
 const (
@@ -28,7 +34,7 @@ const (
 // important parts come first.
 const allInstructions = `Every execution is a job: Python in persistent sessions, shell commands on real terminals, package installs.
 
-execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job continues by itself. Never sleep or run something twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as a job of its own and continue.
+execute_python and execute_command_async answer when the job ends, when it asks for input, or after a short grace with "Status: running": the job continues by itself. Never sleep or run something twice to wait for it: use check_job_status with wait_seconds, or wait_for_jobs for several. Start a server or watcher as its own job and continue.
 
 Each reply about a job has Job ID, Status and Cursor. Pass that cursor to check_job_status to see only newer output; the same call gives the same answer. "Omitted" names the cursor range of output that was left out. "Also" announces once that another job of yours has ended, waits for input, or still runs although its call was cancelled.
 
@@ -36,4 +42,4 @@ Status: queued, running, waiting_input, completed, failed (why), cancelled. wait
 
 Python variables live in a session until its Python ends; a receipt says "variables kept" or "variables lost". Jobs of one session run in order, different sessions and shell jobs side by side` + aboutSessions + `. The last expression is shown as RESULT, ` + asImages + `; top-level await works.
 
-cancel_job interrupts first and keeps variables if it can; force=true kills. It ends the whole process tree. "Left running" names processes that outlived their job: cancel_job on that job ends them. server_status shows what works here and what does not.`
+cancel_job interrupts first and keeps variables if it can; force=true kills. It ends the process tree. "Left running" names processes that outlived their job: cancel_job on that job ends them. server_status shows what works here.` + aboutPage

@@ -68,7 +68,7 @@ func (c *call) branch(ctx context.Context) (*report.Reply, error) {
 func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*jobs.Job, error) {
 	j, err := c.jobs.Start(jobs.Spec{
 		Timeout: c.scope.Timeout,
-		Kind:    jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Site: install.Site, Holds: true,
+		Kind:    jobs.Package, Session: spec.Name, Title: view.Title("install " + spec.Packages), Code: "install " + spec.Packages, Site: install.Site, Holds: true,
 	}, install.Run)
 	if err != nil {
 		c.Backend.Delete(spec.Name, c.By, "create_session") // an error: it is gone already

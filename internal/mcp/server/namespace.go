@@ -104,7 +104,7 @@ func (c *call) ask(ctx context.Context, what string, q engine.Request, code stri
 	}
 	grace := c.scope.GraceTime()
 	j, err := c.jobs.Start(jobs.Spec{
-		Kind: jobs.Python, Aside: true, Session: session, Title: view.Title(what), Timeout: limit, Spare: spare,
+		Kind: jobs.Python, Aside: true, Session: session, Title: view.Title(what), Code: what, Timeout: limit, Spare: spare,
 	}, py.Ask(q, code, grace))
 	if err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (
 	if c.args.Path != "" {
 		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
 	}
-	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what)}, run)
+	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what), Code: what}, run)
 	if err != nil {
 		c.Backend.Delete(session, c.By, "execute_python") // an error: it is gone already
 		return nil, err

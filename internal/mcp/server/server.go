@@ -59,8 +59,9 @@ func (c Config) restorable(record jobs.Record) string {
 
 func newConn(shared Config, sc engine.Scope) *conn {
 	var all *jobs.Registry
+	sandbox := ""
 	if shared.Backend != nil {
-		all = shared.Backend.Jobs()
+		all, sandbox = shared.Backend.Jobs(), shared.Backend.Sandbox()
 	}
 	if shared.Files == nil {
 		shared.Files = &files.Store{}
@@ -74,7 +75,7 @@ func newConn(shared Config, sc engine.Scope) *conn {
 	}
 	c := &conn{
 		Config: shared, jobs: all, scope: sc, tools: sharedTools,
-		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable, Kept: keepText[shared.Keep]}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
+		reporter: &report.Reporter{Jobs: all, NoImages: shared.NoImages, Restorable: shared.restorable, Kept: keepText[shared.Keep], Sandbox: sandbox}, unread: delivery.NewRoom(unreadMax, shared.PictureWait),
 	}
 	c.resumed = sync.OnceValue(c.resumedNow)
 	return c
@@ -164,6 +165,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 			reply.Insert("Lost", loss.String())
 		}
 	}
+	c.warn(current.notices, reply)
 	if c.Found != nil {
 		c.Found()
 	}
@@ -178,6 +180,25 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 		})
 	}
 	return res
+}
+
+// unprotectedMax is the most files in a reply that the sandbox protects no more.
+const unprotectedMax = 3
+
+// warn says which files the sandbox protects no more, of each once.
+func (c *conn) warn(notices *report.CallNotices, reply *report.Reply) {
+	n := 0
+	for _, line := range c.Backend.Unprotected() {
+		if !notices.Once(line) {
+			continue
+		}
+		if n++; n <= unprotectedMax {
+			reply.Insert("Sandbox", line)
+		}
+	}
+	if n > unprotectedMax {
+		reply.Insert("Sandbox", fmt.Sprintf("%d more files are no longer protected: see server_status", n-unprotectedMax))
+	}
 }
 
 // resume says in the first reply to a client what earlier ones have left.

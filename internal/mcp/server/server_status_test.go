@@ -51,3 +51,20 @@ func TestServerStatus(t *testing.T) {
 		t.Errorf("with many sessions:\n%s", got)
 	}
 }
+
+// The state of a server says where a person can watch jobs, and the instructions point there. If there is
+// no such place, neither says a word about it.
+func TestWhereJobsAreWatched(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"", "async-repl page", "https://repl.example/"} {
+		w := newWorld(t)
+		w.config.Page = at
+		status, instructions := w.dial(engine.Scope{}).call("server_status", nil), w.config.instructions()
+		if strings.Contains(status, "\nPage: ") != (at != "") || !strings.Contains(status, at) {
+			t.Errorf("%q: %s", at, status)
+		}
+		if strings.Contains(instructions, "Page") != (at != "") || strings.Contains(instructions, "/jobs/ID") != (at != "") {
+			t.Errorf("%q: %s", at, instructions)
+		}
+	}
+}

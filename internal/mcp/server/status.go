@@ -168,5 +168,10 @@ const headRoom = 1000
 
 func (c *call) serverStatus(context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
-	return c.Backend.Status(c.scope).Reply(), nil
+	status := c.Backend.Status(c.scope)
+	status.Page = c.Page
+	for _, line := range status.Unprotected {
+		c.notices.Once(line) // this reply says it
+	}
+	return status.Reply(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -31,22 +32,24 @@ type world struct {
 	timeout   time.Duration                        // of connections
 	status    func(engine.Scope, *overview.Server) // if set, adds to what Status returns
 	drain     time.Duration                        // of connections
+	sandbox   string                               // what the Backend says of it
 	workspace string
 	log       *syncBuffer   // of connections that have none of their own
 	wroteLate chan struct{} // closed when late output was written
 
-	mu        sync.Mutex
-	gates     map[string]chan struct{}
-	vars      map[string]engine.Variables
-	sessions  map[string]engine.SessionSpec // that exist
-	histories map[string]engine.History
-	losses    []*engine.Loss
-	kept      []string // the sessions that calls have kept
-	requests  []engine.Command
-	asked     []engine.Request
-	order     []string    // the codes that Python was given
-	note      string      // that TakeNote returns
-	begun     chan string // if set, takes the id of the next job that begins
+	mu          sync.Mutex
+	gates       map[string]chan struct{}
+	vars        map[string]engine.Variables
+	sessions    map[string]engine.SessionSpec // the sessions that exist
+	histories   map[string]engine.History
+	losses      []*engine.Loss
+	unprotected []string
+	kept        []string // the sessions that calls have kept
+	requests    []engine.Command
+	asked       []engine.Request
+	order       []string    // the codes that Python was given
+	note        string      // the note that TakeNote returns
+	begun       chan string // if set, takes the id of the next job that begins
 
 	restarted chan struct{} // if set, closed when a session has been restarted
 }
@@ -104,7 +107,7 @@ func (w *world) Jobs() *jobs.Registry { return w.jobs }
 
 // Status implements Backend.
 func (w *world) Status(sc engine.Scope) overview.Server {
-	s := overview.Server{Version: "test", Workspace: sc.Workspace, Jobs: w.jobs.Count(), Disk: w.jobs.Usage()}
+	s := overview.Server{Version: "test", PID: os.Getpid(), Workspace: sc.Workspace, Jobs: w.jobs.Count(), Disk: w.jobs.Usage()}
 	if w.status != nil {
 		w.status(sc, &s)
 	}
@@ -114,6 +117,14 @@ func (w *world) Status(sc engine.Scope) overview.Server {
 // Killed and KilledSaid implement Backend.
 func (w *world) Killed() []string { return nil }
 func (w *world) KilledSaid()      {}
+
+// Sandbox and Unprotected implement Backend.
+func (w *world) Sandbox() string { return w.sandbox }
+func (w *world) Unprotected() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unprotected
+}
 
 // Keep implements Backend.
 func (w *world) Keep(session string) {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -24,8 +23,15 @@ const sessionsMax = 20
 // A Server is the state of a server as the reply to server_status shows it.
 type Server struct {
 	Version   string // the program's version
+	PID       int    // the process by which others know the server
 	Started   time.Time
 	Workspace string
+	Page      string // where a person can watch and answer jobs; empty: nowhere
+
+	Sandbox     string      // what jobs can reach; empty: there is no sandbox
+	Unprotected []string    // the files that it protects no more, a line for each
+	Removed     []string    // the names of the variables that it leaves out
+	Denied      jobs.Denied // the connections of no job that it has refused
 
 	Works  []string // available features, in a few words each
 	Lacks  []string // unavailable features, each with the consequence
@@ -74,12 +80,16 @@ type Shell struct {
 // Reply returns the reply about the server.
 func (s Server) Reply() *report.Reply {
 	r := &report.Reply{}
-	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Getpid())
+	version := fmt.Sprintf("%s (%s, %s/%s), pid %d", s.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, s.PID)
 	if !s.Started.IsZero() {
 		version += ", up " + report.Duration(time.Since(s.Started))
 	}
 	r.Line("Version", version)
 	r.Line("Workspace", s.Workspace)
+	if s.Page != "" {
+		r.Line("Page", s.Page)
+	}
+	s.sandbox(r)
 	if len(s.Works) > 0 {
 		r.Line("Works", strings.Join(s.Works, "; "))
 	}
@@ -123,6 +133,30 @@ func (s Server) Reply() *report.Reply {
 	return r
 }
 
+// sandbox writes the lines about the sandbox.
+func (s Server) sandbox(r *report.Reply) {
+	if s.Sandbox == "" {
+		return
+	}
+	r.Line("Sandbox", s.Sandbox)
+	for _, line := range s.Unprotected {
+		r.Line("Sandbox", line)
+	}
+	names := ""
+	for i, name := range s.Removed {
+		if names += name; i+1 < len(s.Removed) && len(names)+len(s.Removed[i+1]) < namesMax {
+			names += ", "
+			continue
+		}
+		r.Line("Left out", names+" (REPL_SANDBOX_ENV passes them)")
+		names = ""
+	}
+	r.Denied(s.Denied, "; of no job that runs")
+}
+
+// namesMax bounds the names of variables in a line, in bytes. The next line has more.
+const namesMax = 250
+
 // shells writes the lines about shell sessions.
 func (s Server) shells(r *report.Reply) {
 	for i, one := range s.Shells {
@@ -141,7 +175,7 @@ func (s Server) shells(r *report.Reply) {
 // jobCount returns how many jobs run, the limit, and how many have each status.
 func jobCount(c jobs.Count) string {
 	now, ended := []string{}, []string{}
-	for _, st := range []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput, jobs.Completed, jobs.Failed, jobs.Cancelled} {
+	for _, st := range jobs.Statuses {
 		if n := c.By[st]; n > 0 {
 			item := fmt.Sprintf("%s %s", view.Count(n), st)
 			if st.Final() {

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,5 +30,35 @@ func TestLimitOfAllOutputNamesItsSetting(t *testing.T) {
 	const want = "Not written to disk: the limit of all output on disk is reached (REPL_MAX_STATE), and no job that has ended uses any of it; jobs continue"
 	if !strings.Contains(r.String(), want) {
 		t.Errorf("got %q, want %q", r.String(), want)
+	}
+}
+
+// The state of a server says what its sandbox is, what it protects no more and what it leaves out, and nothing
+// of that without one.
+func TestSandboxIsDescribed(t *testing.T) {
+	many := make([]string, 21)
+	for i := range many {
+		many[i] = fmt.Sprintf("A_NAME_OF_SOME_LENGTH_%02d_TOKEN", i)
+	}
+	s := Server{
+		Sandbox: "workspace; writes /srv/app, /tmp; home hidden; network none", Unprotected: []string{"/srv/app/.mcp.json can be written now"},
+		Removed: []string{"AWS_SECRET_ACCESS_KEY", "GH_TOKEN"},
+		Denied:  jobs.Denied{First: []jobs.Denial{{Target: "CONNECT a:443", Process: jobs.Process{PID: 8, Program: "curl"}, Times: 1}}, More: 2},
+	}
+	const want = "Sandbox: workspace; writes /srv/app, /tmp; home hidden; network none\nSandbox: /srv/app/.mcp.json can be written now\n" +
+		"Left out: AWS_SECRET_ACCESS_KEY, GH_TOKEN (REPL_SANDBOX_ENV passes them)\nDenied: CONNECT a:443 by curl (pid 8); and 2 more; of no job that runs\n"
+	if got := s.Reply().String(); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+	s.Removed = many
+	all := s.Reply().String()
+	for _, name := range many {
+		if !strings.Contains(all, name) {
+			t.Errorf("%s is not in %q", name, all)
+		}
+	}
+	s.Sandbox = ""
+	if got := s.Reply().String(); strings.Contains(got, "Sandbox") || strings.Contains(got, "Left out") || strings.Contains(got, "Denied") {
+		t.Errorf("without a sandbox: %q", got)
 	}
 }

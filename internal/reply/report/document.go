@@ -34,9 +34,14 @@ type Document struct {
 	// Listening has the TCP addresses that the job has opened and still listens on.
 	Listening []documentListener `json:"listening,omitempty"`
 
+	// Denied has the first connections that the proxy of the sandbox has refused it, three at most. It
+	// counts the others.
+	Denied     []jobs.Denial `json:"denied,omitempty"`
+	DeniedMore int           `json:"denied_more,omitempty"`
+
 	Created    time.Time `json:"created"`
 	Started    time.Time `json:"started,omitzero"`
-	Ended      time.Time `json:"ended,omitzero"`
+	Ended      time.Time `json:"ended,omitzero"` // unknown if its server was killed
 	LastOutput time.Time `json:"last_output,omitzero"`
 	Elapsed    float64   `json:"elapsed_seconds"` // from the start to the end, or to now
 	Timeout    float64   `json:"timeout_seconds,omitempty"`
@@ -170,6 +175,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session,
 		Status: string(record.Status), StatusText: StatusText(record), Past: rp.isPast(record), Cancelling: record.Cancelling, Accepts: record.Accepts != (jobs.Reader{}), Stopped: record.Stopped,
 		Created: instant(record.Created), Started: instant(record.Started), Ended: instant(record.Ended), LastOutput: instant(record.Output.Last),
+		Denied: record.Denied.First, DeniedMore: record.Denied.More,
 		Timeout: record.Timeout.Seconds(), Progress: progressBar(record, log, rp.time()),
 		Output: documentOutput{
 			URI: OutputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,

@@ -73,6 +73,8 @@ func TestDocumentOfJobsOfEveryKind(t *testing.T) {
 		"listens": {jobs.Record{Status: jobs.Running, Started: at, Listening: []jobs.Listener{{Address: "127.0.0.1:8000", Process: jobs.Process{PID: 815, Program: "python3"}}}},
 			`"status":"running","status_text":"running","listening":[{"address":"127.0.0.1:8000","pid":815,"program":"python3"}],"created":` + stamp + `,"started":` + stamp +
 				`,"elapsed_seconds":2.5,"timeout_seconds":60,` + outputJSON + `}`},
+		"denied": {jobs.Record{Status: jobs.Queued, Denied: jobs.Denied{First: []jobs.Denial{{Target: "CONNECT a:443", Process: jobs.Process{PID: 8, Program: "curl"}, Times: 2}}, More: 12}},
+			`"status":"queued","status_text":"queued","denied":[{"target":"CONNECT a:443","pid":8,"program":"curl","times":2}],"denied_more":12,"created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON + `}`},
 		"raised": {jobs.Record{Status: jobs.Failed, Receipt: jobs.Receipt{End: jobs.Raised, Detail: "ValueError: x", By: jobs.Program, State: jobs.Kept, PendingTasks: 2, Names: jobs.NameChange{New: []string{"a"}, NewCount: 1}, Checkpoint: "kept"}},
 			`"status":"failed","status_text":"failed (ValueError: x)","created":` + stamp + `,"elapsed_seconds":0,"timeout_seconds":60,` + outputJSON +
 				`,"receipt":{"end":"raised","exception":"ValueError: x","by":"program","variables":"kept","new_variables":["a"],"checkpoint":"kept","pending_tasks":2}}`},

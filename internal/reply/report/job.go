@@ -22,7 +22,9 @@ type Reporter struct {
 	Restorable func(jobs.Record) string
 	// Kept says how long a job is kept that its client wants to be kept.
 	Kept string
-	now  func() time.Time // if nil, time.Now
+	// Sandbox says what jobs can reach, in one line. Empty: there is no sandbox.
+	Sandbox string
+	now     func() time.Time // if nil, time.Now
 }
 
 func (rp *Reporter) time() time.Time {
@@ -266,6 +268,23 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 		}
 		receipt(r, record.ID, record.Receipt)
 	}
+	r.Denied(record.Denied, "")
+	rp.writeSandbox(r, record)
+}
+
+// sandboxMax bounds what a reply about a failed job says of the sandbox, in characters.
+const sandboxMax = 120
+
+// writeSandbox says once in a reply what jobs can reach, if that can be why a job has failed: a file that is
+// not there, a connection, a system call. Memory and the end of a server are not of that kind. A job of an
+// earlier server can have had another sandbox.
+func (rp *Reporter) writeSandbox(r *Reply, record jobs.Record) {
+	ends := []jobs.End{jobs.Exited, jobs.Raised, jobs.Signaled, jobs.NotStarted}
+	if rp.Sandbox == "" || r.confined || record.Status != jobs.Failed || !slices.Contains(ends, record.Receipt.End) || rp.isPast(record) {
+		return
+	}
+	r.confined = true
+	r.Line("Sandbox", view.Line(rp.Sandbox, sandboxMax))
 }
 
 // listenersOf returns the listeners of a job that answer at any time, and the addresses of those on an

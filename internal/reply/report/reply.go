@@ -25,6 +25,8 @@ type Reply struct {
 
 	b     strings.Builder
 	shown []jobs.Record
+
+	confined bool // it has said what jobs can reach
 }
 
 // A Block is an image. Its data can be gone when it is read.
@@ -74,6 +76,33 @@ func (r *Reply) Processes(name string, ps []jobs.Process, remark string) {
 		r.Line(name, Names(ps)+remark)
 	}
 }
+
+// Denied writes a header line about connections that a proxy has refused, if there are any. It counts those
+// that don't fit.
+func (r *Reply) Denied(d jobs.Denied, remark string) {
+	text, more := "", d.More
+	for _, denial := range d.First {
+		s := denial.String()
+		if text != "" {
+			s = "; " + s
+		}
+		if text != "" && chars(text)+chars(s) > deniedMax {
+			more += denial.Times
+			continue
+		}
+		text += s
+	}
+	if more > 0 {
+		text += "; and " + view.Count(more) + " more"
+	}
+	if text != "" {
+		r.Line("Denied", text+remark)
+	}
+}
+
+// deniedMax bounds the connections that a line names, in characters. The counts of the others have room
+// beside them.
+const deniedMax = lineMax - 40
 
 func (r *Reply) blank() { r.b.WriteByte('\n') }
 
