@@ -26,6 +26,7 @@ type caller struct {
 	end context.CancelFunc
 
 	bodies *semaphore.Weighted // the bytes that the bodies of its requests in flight may have
+	tabs   *semaphore.Weighted // its WebSockets of the page without a login
 
 	// Guarded by callers.mu.
 	inFlight int
@@ -36,7 +37,8 @@ type caller struct {
 type callers struct {
 	mu      sync.Mutex
 	all     map[Caller]*caller
-	revoked int // how many tokens were revoked
+	revoked int               // how many tokens were revoked
+	logins  map[string]*login // browsers, by their cookies
 }
 
 var (
@@ -65,7 +67,7 @@ func (cs *callers) enter(who Caller, revoked int) (*caller, error) {
 		if cs.all == nil {
 			cs.all = make(map[Caller]*caller)
 		}
-		c = &caller{Caller: who, bodies: semaphore.NewWeighted(callerBodies)}
+		c = &caller{Caller: who, bodies: semaphore.NewWeighted(callerBodies), tabs: semaphore.NewWeighted(maxTabs)}
 		c.ctx, c.end = context.WithCancel(context.Background())
 		cs.all[who] = c
 	}

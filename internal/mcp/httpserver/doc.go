@@ -6,7 +6,8 @@
 // knows which era a request is of (eras.go), which sessions of the older era there are
 // (sessions.go), what becomes of each request and its answer (exchange.go), what a client reads while
 // it waits (keepalive.go), what is reported of a request (observe.go), and what those who run the
-// server can ask (metrics.go).
+// server can ask (metrics.go). It also serves a page to browsers (page.go): who logs in, and what a
+// cookie is good for. Others answer what the page asks.
 //
 // A connection, in the sense of package server, is the session in the older era and the caller in
 // the newer one. HTTP has no goodbye: a request that is closed ends a wait, a session that ends ends

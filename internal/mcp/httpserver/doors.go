@@ -49,7 +49,7 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 
 // authenticated returns a handler for the requests of callers that are known and have room for one
 // more. It stops the others. The handler ends a request if its caller's token is revoked.
-func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
+func (s *Server) authenticated(identify func(*http.Request) (Caller, bool), next func(http.ResponseWriter, *http.Request, *caller)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if why := s.whyForeign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
@@ -61,7 +61,7 @@ func (s *Server) authenticated(next func(http.ResponseWriter, *http.Request, *ca
 		var c *caller
 		for {
 			revoked := s.callers.revocations()
-			who, ok := s.identify(r)
+			who, ok := identify(r)
 			if !ok {
 				unauthorized(w, r)
 				return
@@ -117,15 +117,17 @@ func unauthorized(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "a token is needed: send it as Authorization: Bearer TOKEN", http.StatusUnauthorized)
 }
 
-// Revoke ends the requests, streams and sessions of a token, given by its name. Calls in flight are
+// Revoke ends the requests, streams, sessions and logins of a token, given by its name. Calls in flight are
 // answered at once with the current status. Config.Find must not find it any more.
 func (s *Server) Revoke(token string) {
-	s.callers.revoke(token)
+	for _, who := range s.callers.revoke(token) {
+		s.revokeRelayed(who)
+	}
 	s.sessions.closeAll(func(of Caller) bool { return of.Token == token })
 }
 
-// revoke ends the requests of a token.
-func (cs *callers) revoke(token string) {
+// revoke ends the requests and logins of a token, and returns who has made requests.
+func (cs *callers) revoke(token string) (had []Caller) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.revoked++
@@ -133,6 +135,13 @@ func (cs *callers) revoke(token string) {
 		if who.Token == token {
 			c.end()
 			delete(cs.all, who)
+			had = append(had, who)
 		}
 	}
+	for _, l := range cs.logins {
+		if l.Token == token {
+			l.end()
+		}
+	}
+	return had
 }

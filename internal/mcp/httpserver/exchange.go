@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"asyncrepl/internal/mcp/delivery"
 	"asyncrepl/internal/serve/metrics"
+	"asyncrepl/internal/serve/relay"
 )
 
 // An exchange is one HTTP request and what becomes of it. The handlers of its messages receive it as
@@ -20,6 +22,7 @@ import (
 type exchange struct {
 	client context.Context // done when the client has left
 	report func(metrics.Request)
+	notes  bool // the answer says in its trailer what the request was
 
 	// Set before the request's messages are handled, if it has any.
 	waits context.Context    // done when the calls must return at once
@@ -83,8 +86,8 @@ type exchangeKey struct{}
 // reported at its end.
 func (s *Server) exchanging(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		x := &exchange{client: r.Context(), report: s.config.Observe}
-		x.state.seen = metrics.Request{Time: time.Now(), Method: methodOf(r), Path: pathOf(r)}
+		x := &exchange{client: r.Context(), report: s.config.Observe, notes: s.config.Counts != nil}
+		x.state.seen = metrics.Request{Time: time.Now(), Method: methodOf(r), Path: s.pathOf(r)}
 		w := &countingWriter{ResponseWriter: rw}
 		defer x.end(w)
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -190,9 +193,12 @@ func (x *exchange) end(w *countingWriter) {
 	x.update(func(s *state) {
 		s.over = true
 		waiting, complete = s.onAnswer, s.answers == s.begun
-		s.seen.Duration, s.seen.Status, s.seen.Bytes = time.Since(s.seen.Time), w.status, w.written
+		s.seen.Duration, s.seen.Status, s.seen.Bytes = time.Since(s.seen.Time), cmp.Or(w.status, s.seen.Status), w.written
 		s.seen.Result = x.result(s)
 		seen, due = s.seen, s.first != begun
+		if x.notes && s.first == handled {
+			relay.Note{Method: seen.Method, Tool: seen.Tool, Job: seen.Job, Result: string(seen.Result)}.Set(w.Header())
+		}
 	})
 	for _, f := range waiting {
 		f(complete)

@@ -42,7 +42,6 @@ func readMessage(w http.ResponseWriter, r *http.Request, room *claim) (body []by
 	}
 	read, err := readBody(w, r, room)
 	var tooLarge *http.MaxBytesError
-	var network net.Error
 	switch {
 	case err == nil:
 		r.Body = io.NopCloser(read)
@@ -55,12 +54,20 @@ func readMessage(w http.ResponseWriter, r *http.Request, room *claim) (body []by
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case errors.As(err, &tooLarge):
 		http.Error(w, "the body is too large: 16 MiB are allowed", http.StatusRequestEntityTooLarge)
-	case errors.As(err, &network) && network.Timeout():
-		http.Error(w, "the body did not come within 30 s", http.StatusRequestTimeout)
 	default:
-		http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
+		refuseBody(w, err)
 	}
 	return nil, false
+}
+
+// refuseBody answers a request whose body can't be read.
+func refuseBody(w http.ResponseWriter, err error) {
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() {
+		http.Error(w, "the body did not come within 30 s", http.StatusRequestTimeout)
+		return
+	}
+	http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
 }
 
 // readBody reads a body, for which [Server.bounded] has set the deadline.

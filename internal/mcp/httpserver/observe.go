@@ -21,12 +21,19 @@ func methodOf(r *http.Request) string {
 }
 
 // pathOf returns the part of the path that the server serves, or "": a client can make up the rest.
-func pathOf(r *http.Request) string {
+func (s *Server) pathOf(r *http.Request) string {
 	switch {
 	case r.URL.Path == mcpPath, r.URL.Path == healthPath:
 		return r.URL.Path
 	case strings.HasPrefix(r.URL.Path, filesPath):
 		return filesPath
+	case s.config.Page == nil:
+	case strings.HasPrefix(r.URL.Path, apiPath):
+		return apiPath
+	case r.URL.Path == loginPath, r.URL.Path == logoutPath:
+		return r.URL.Path
+	case isPage(r.URL.Path):
+		return "/"
 	}
 	return ""
 }
@@ -40,6 +47,7 @@ func (x *exchange) result(s *state) metrics.Result {
 		return metrics.Cancelled
 	case s.first == handled:
 		return s.seen.Result
+	case s.seen.Status == http.StatusSwitchingProtocols: // the answer; the client leaves when it likes
 	case s.seen.Tool != "", x.client.Err() != nil && s.seen.Bytes == 0:
 		return metrics.Closed
 	}
@@ -100,7 +108,7 @@ type countingWriter struct {
 }
 
 func (w *countingWriter) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -7,12 +7,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/semaphore"
 
 	"asyncrepl/internal/serve/metrics"
+	"asyncrepl/internal/serve/relay"
 )
 
 // Aliases, so that callers need import neither the SDK nor net/http.
@@ -31,6 +33,14 @@ type Config struct {
 	// Files returns the handler of a caller's files, or nil if there can be none. It gets the paths
 	// below /files/, and limits the bodies of requests itself; nil: no files.
 	Files func(c Caller) Handler
+	// Relay returns the tenant that serves the requests of a caller in another process, or nil if there
+	// can be none. New and Files are not used then. If Relay is nil, all is served here.
+	Relay func(c Caller) *relay.Tenant
+	// Page is what browsers are served; nil: nothing.
+	Page *Page
+	// Counts returns what the server of one tenant has counted, if all its requests come from a relay.
+	// It is nil otherwise.
+	Counts func() metrics.Counts
 	// Allow returns why a new connection may not be used; nil: all may.
 	Allow func(net.Conn) error
 	// TLS is how connections are secured; nil: they are not.
@@ -61,6 +71,7 @@ type Server struct {
 	sessions sessions
 	conns    atomic.Pointer[limited] // nil before Serve
 	calls    atomic.Int64            // requests of the protocol in flight that are not streams
+	revoking sync.WaitGroup          // the goroutines that have tokens revoked in other processes
 	waits    context.Context         // done when calls must be answered at once
 	leave    context.CancelFunc
 }
@@ -91,13 +102,24 @@ func New(c Config) *Server {
 // routes returns the handler of all requests. Those for files don't go through the mux, which would
 // redirect a path with ".." to another one.
 func (s *Server) routes() http.Handler {
+	messages, files := s.authenticated(s.identify, s.serveMCP), s.authenticated(s.identify, s.serveFiles)
+	if s.config.Relay != nil {
+		messages = s.authenticated(s.identify, s.serveRelayed)
+		files = messages
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc(mcpPath, s.authenticated(s.serveMCP))
+	mux.HandleFunc(mcpPath, messages)
 	mux.HandleFunc(healthPath, s.serveHealth)
-	if s.config.Files == nil {
+	if s.config.Counts != nil {
+		mux.HandleFunc("GET "+relay.CountsPath, s.serveCounts)
+		mux.HandleFunc("POST "+relay.RevokePath, s.serveRevoke)
+	}
+	if s.config.Page != nil {
+		s.pageRoutes(mux)
+	}
+	if s.config.Files == nil && s.config.Relay == nil {
 		return mux
 	}
-	files := s.authenticated(s.serveFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, filesPath) {
 			files(w, r)
@@ -152,6 +174,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 		s.http.Close()
 	}
 	s.sessions.close()
+	s.revoking.Wait()
 }
 
 // serveMCP serves one request of either era.

@@ -20,7 +20,8 @@ func TestLongCallOverHTTP2(t *testing.T) {
 	with.StartTLS() // which gives it a certificate
 	with.Close()
 	var answer chan struct{}
-	inBubble(t, waitingFor(&answer), Config{TLS: &tls.Config{Certificates: with.TLS.Certificates}}, func(t *testing.T, s *Server, dial func() net.Conn) {
+	config := Config{TLS: &tls.Config{Certificates: with.TLS.Certificates}}
+	run := func(t *testing.T, dial func() net.Conn) {
 		answer = make(chan struct{})
 		transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 			return tls.Client(dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}), nil
@@ -49,5 +50,13 @@ func TestLongCallOverHTTP2(t *testing.T) {
 		if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), "answered") {
 			t.Errorf("%v, %s", err, body)
 		}
-	})
+	}
+	inBubble(t, waitingFor(&answer), config, func(t *testing.T, _ *Server, dial func() net.Conn) { run(t, dial) })
+	passing(t, waitingFor(&answer), Config{}, config, func(t *testing.T, _ *Server, _ *behind, dial func() net.Conn) { run(t, dial) })
+	before(t, func(w http.ResponseWriter, _ *http.Request) { // without comments
+		io.WriteString(w, "data: \n\n")
+		http.NewResponseController(w).Flush()
+		time.Sleep(5 * writeTime)
+		io.WriteString(w, "data: answered\n\n")
+	}, config, func(t *testing.T, _ *Server, _ *behind, dial func() net.Conn) { run(t, dial) })
 }

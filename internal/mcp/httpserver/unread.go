@@ -20,10 +20,14 @@ import (
 func (s *Server) bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if bug := recover(); bug != nil && bug != http.ErrAbortHandler {
-				s.config.Log.Error("panic while a request was served", "panic", bug, "stack", string(debug.Stack()))
-				panic(http.ErrAbortHandler)
+			bug := recover()
+			if bug == nil {
+				return
 			}
+			if bug != http.ErrAbortHandler {
+				s.config.Log.Error("panic while a request was served", "panic", bug, "stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler)
 		}()
 		rc := http.NewResponseController(w)
 		rc.SetWriteDeadline(time.Now().Add(writeTime))

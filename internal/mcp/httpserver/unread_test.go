@@ -132,6 +132,32 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestAbortedAnswer: an answer that its handler breaks off does not look complete. It is no error of the
+// server.
+func TestAbortedAnswer(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	files := func(Caller) Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "half")
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		})
+	}
+	inBubble(t, nil, Config{Files: files, Log: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		c := dial()
+		send(t, c, text("GET /files/x HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+		_, r := receive(t, c)
+		if body, err := io.ReadAll(r); err == nil || string(body) != "half" {
+			t.Errorf("%v, %s", err, body)
+		}
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Error(log.String())
+		}
+	})
+}
+
 // TestHealthOfForeigners: pages of other sites, and names that lead here only since they were
 // rebound, can't ask for the state of the server.
 func TestHealthOfForeigners(t *testing.T) {

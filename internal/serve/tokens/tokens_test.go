@@ -300,3 +300,15 @@ func Example() {
 	// alice true /srv/alice
 	// false
 }
+
+// A workspace that was replaced by a link since the file was read is found without another reading.
+func TestWorkspacesStayApart(t *testing.T) {
+	dir := t.TempDir()
+	file := must.Get(open(t, tokens.Rules{Workspace: dir}, newGrant(t, "alice").line, newGrant(t, "bob").line))(t)
+	must.Do(t, file.Apart())
+	must.Do(t, os.Mkdir(filepath.Join(dir, "bob"), 0o700))
+	must.Do(t, os.Symlink("bob", filepath.Join(dir, "alice")))
+	if err := file.Apart(); err == nil || !strings.Contains(err.Error(), "overlap") {
+		t.Errorf("got %v", err)
+	}
+}

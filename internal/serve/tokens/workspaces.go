@@ -56,6 +56,14 @@ func named(entries []entry) (map[string]string, error) {
 	return workspaces, nil
 }
 
+// Apart returns an error if two tenants share a directory by now, because of links that were made since the
+// file was read.
+func (f *File) Apart() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return apart(f.workspaces)
+}
+
 // apart returns an error if two tenants share a directory.
 func apart(workspaces map[string]string) error {
 	tenants := slices.Sorted(maps.Keys(workspaces))
