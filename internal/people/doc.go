@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package people is the commands by which a person watches the jobs of agents and takes part: ps,
-// logs, wait, send, cancel, attach, hook, doctor, and the completion of shells.
+// logs, wait, send, cancel, attach, hook, page, doctor, and the completion of shells.
 //
 // [Run] runs one command. A command connects to every engine of its user in the role of a person,
 // which takes no engine over and consumes no news, and uses the tools and resources of MCP as any

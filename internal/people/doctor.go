@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/text/pattern"
 )
@@ -60,7 +61,7 @@ const tryLine = "head -c 1000000 /dev/zero | tr '\\0' x"
 // tryServer tries a server, and asks all engines that run. place is the directory of the sockets, or
 // empty if no command reaches the server's engine there.
 func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
-	h := &host{what: "the server that was started"}
+	h := &host{what: "the server that was started", patience: sockets.HelloTime}
 	var err error
 	if h.mcp, h.conn, err = c.Own(); err == nil {
 		defer h.conn.Close()
@@ -90,7 +91,11 @@ func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
 				found(works, "server", one)
 			}
 		case "Does not work":
-			found(fails, "server", value)
+			state := fails
+			if strings.HasPrefix(value, "in a sandbox ") { // it works in none
+				state = mind
+			}
+			found(state, "server", value)
 		case "Python":
 			found(works, "Python", value)
 		case "Disk":
@@ -102,6 +107,7 @@ func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
 	if err == nil {
 		found(diskState, "state directory", disk)
 	}
+	c.trySandbox(ctx, status.Header("Sandbox"), found)
 	f := c.reach(ctx)
 	defer f.close()
 	for _, e := range f.engines {
@@ -124,6 +130,25 @@ func (c *Config) tryServer(ctx context.Context, found finding) (place string) {
 		found(fails, "engine", err.Error())
 	}
 	return place
+}
+
+// trySandbox says whether a server can run in a sandbox. summary is what the one that was tried says of its
+// own, or empty if it has none.
+func (c *Config) trySandbox(ctx context.Context, summary string, found finding) {
+	if summary != "" {
+		found(works, "sandbox", summary)
+		return
+	}
+	err := c.Confine(ctx)
+	if err == nil {
+		found(works, "sandbox", "it can start; REPL_SANDBOX=workspace sets it")
+		return
+	}
+	why, more, _ := strings.Cut(err.Error(), "\n")
+	if more != "" {
+		why += " (async-repl sandbox check prints them)"
+	}
+	found(mind, "sandbox", why)
 }
 
 // atLogout says what a logout of the user ends, as systemd-logind does

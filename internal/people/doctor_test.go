@@ -28,6 +28,7 @@ func TestDoctor(t *testing.T) {
 	for _, want := range []string{
 		"ok     job: a shell command runs\n", "ok     server: guard (pid ", "ok     sockets: commands reach engines in " + w.place + "\n",
 		"ok     client: jobs can outlive the client that started them\n", "ok     state directory: ",
+		"ok     sandbox: it can start; REPL_SANDBOX=workspace sets it\n",
 		"fails  server: jobs have no program pip of their own", // the engine of this test has none
 	} {
 		if !strings.Contains(got.out, want) {
@@ -37,6 +38,8 @@ func TestDoctor(t *testing.T) {
 	if got.code != 1 || got.err != "" || strings.Count(got.out, "fails") != 1 {
 		t.Errorf("exit %d, %q:\n%s", got.code, got.err, got.out)
 	}
+	w.confined = errors.New("no namespaces: allow them by these lines\none\ntwo")
+	w.run("doctor").expect(t, "~\nnote   sandbox: no namespaces: allow them by these lines (async-repl sandbox check prints them)\n", "", 1)
 	s.welcomes(func(w *sockets.Welcome) { w.Lone = true })
 	w.run("doctor").expect(t, "~\nnote   client: jobs end with the client that started them", "", 1)
 	s.welcomes(func(w *sockets.Welcome) { w.PID++ }) // another engine than the one that is tried
@@ -46,7 +49,7 @@ func TestDoctor(t *testing.T) {
 	must.Do(t, os.Chmod(w.place, 0o755))
 	w.own = func() (*client.Client, io.Closer, error) { return nil, nil, errors.New("it can't be started") }
 	got = w.run("doctor")
-	if want := "fails  server: it can't be started\nfails  engine: " + w.place + " belongs to user "; got.code != 1 || !strings.HasPrefix(got.out, want) {
+	if want := "fails  server: it can't be started\nnote   sandbox: no namespaces: allow them by these lines (async-repl sandbox check prints them)\nfails  engine: " + w.place + " belongs to user "; got.code != 1 || !strings.HasPrefix(got.out, want) {
 		t.Errorf("exit %d, got:\n%s\nwant:\n%s", got.code, got.out, want)
 	}
 	must.Do(t, os.Chmod(w.place, 0o700))

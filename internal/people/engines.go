@@ -21,6 +21,8 @@ import (
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/resource"
 	"asyncrepl/internal/text/pattern"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
 )
 
 // A host is a server that a command is connected to: an engine's, or the one over the records.
@@ -31,7 +33,12 @@ type host struct {
 	what            string // its name in errors
 	place           string // the directory of its socket
 	name            sockets.Name
+	patience        time.Duration // how long a command waits for an answer
 }
+
+// recordsTime bounds an answer of the server over the records. This process reads them, so nothing but a busy
+// machine or a slow disk can hold the answer up.
+const recordsTime = 15 * time.Second
 
 // A fleet is the engines of a user.
 type fleet struct {
@@ -90,7 +97,10 @@ func (c *Config) dial(ctx context.Context, dir *sockets.Dir, name sockets.Name) 
 	if err != nil {
 		return nil, err
 	}
-	e := &host{Welcome: welcome, mcp: client.New(conn, conn), conn: conn, what: fmt.Sprintf("the engine of process %d", welcome.PID), place: dir.Path(), name: name}
+	e := &host{
+		Welcome: welcome, mcp: client.New(conn, conn), conn: conn, what: fmt.Sprintf("the engine of process %d", welcome.PID),
+		place: dir.Path(), name: name, patience: sockets.HelloTime,
+	}
 	if err := e.mcp.Initialize(ctx); err != nil {
 		conn.Close()
 		if ctx.Err() != nil {
@@ -110,7 +120,7 @@ func (f *fleet) past(ctx context.Context) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the records of past jobs: %w", err)
 	}
-	f.records = &host{mcp: client.New(conn, conn), conn: conn, what: "the records of past jobs"}
+	f.records = &host{mcp: client.New(conn, conn), conn: conn, what: "the records of past jobs", patience: recordsTime}
 	return f.records, f.records.mcp.Initialize(ctx)
 }
 
@@ -124,11 +134,17 @@ func (f *fleet) close() {
 	}
 }
 
+// isGone reports whether the error of a server says that it has no such job.
+func isGone(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "No such ") }
+
 // A job is a job of an engine, or of the records, as it was when it was found.
 type job struct {
 	*report.Document
 	at *host
 }
+
+// idLength is the length of an id.
+const idLength = 26
 
 // leastID is the length of the shortest id that can be looked for, as of the tools.
 const leastID = 8
@@ -152,7 +168,7 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 			}
 		case strings.HasPrefix(err.Error(), "The ids of "):
 			several = err
-		case !strings.HasPrefix(err.Error(), "No such "):
+		case !isGone(err):
 			other = err
 		}
 	}
@@ -181,10 +197,10 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 	return job{}, fmt.Errorf("there is no job %s: async-repl ps --all lists them", id)
 }
 
-// answer returns the result of ask, which gets a context that allows wait and the time of an
-// answer. A refusal is returned in the words of the server alone.
+// answer returns the result of ask, which gets a context that allows wait and the host's patience. A
+// refusal is returned in the words of the server alone.
 func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, wait+sockets.HelloTime)
+	limited, cancel := context.WithTimeout(ctx, wait+e.patience)
 	defer cancel()
 	got, err := ask(limited)
 	refusal := (*client.Refusal)(nil)
@@ -192,9 +208,9 @@ func answer[T any](ctx context.Context, e *host, wait time.Duration, ask func(co
 	case err == nil, ctx.Err() != nil:
 		return got, err
 	case errors.As(err, &refusal):
-		return got, errors.New(strings.TrimSuffix(refusal.Text, "."))
+		return got, errors.New(strings.TrimSuffix(view.Text([]byte(refusal.Text)), "."))
 	case limited.Err() != nil:
-		return got, fmt.Errorf("%s does not answer within %v", e.what, wait+sockets.HelloTime)
+		return got, fmt.Errorf("%s does not answer within %v", e.what, wait+e.patience)
 	}
 	return got, &lostError{e, err}
 }
@@ -229,6 +245,12 @@ func (c content) about(to any) error {
 	return nil
 }
 
+// lineMax bounds what a server says in one line, in characters.
+const lineMax = 2000
+
+// oneLine returns what a server says without anything that a terminal obeys.
+func oneLine(s string) string { return view.Line(s, lineMax) }
+
 // read reads a resource, which can wait for so long.
 func (e *host) read(ctx context.Context, wait time.Duration, uri string) ([]content, error) {
 	return answer(ctx, e, wait, func(ctx context.Context) ([]content, error) {
@@ -251,10 +273,13 @@ func (e *host) document(ctx context.Context, id string) (*report.Document, error
 		return nil, err
 	}
 	doc := &report.Document{}
-	if parts[0].Text == nil {
+	if parts[0].Text == nil || json.Unmarshal([]byte(*parts[0].Text), doc) != nil || len(doc.ID) != idLength || !isID().MatchString(doc.ID) {
 		return nil, errors.New("the answer is no job")
 	}
-	return doc, json.Unmarshal([]byte(*parts[0].Text), doc)
+	// Jobs of a confined engine can have written these, and a terminal would obey them.
+	doc.Kind = jobs.Kind(oneLine(string(doc.Kind)))
+	doc.Session, doc.Status, doc.StatusText = oneLine(doc.Session), oneLine(doc.Status), oneLine(doc.StatusText)
+	return doc, nil
 }
 
 // endTime bounds how long an engine that ends has its records for itself.

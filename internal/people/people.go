@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,11 @@ type Config struct {
 	Past func(context.Context) (io.ReadWriteCloser, error)
 	// Own starts a server as a client does, but one that records nothing. The doctor tries it.
 	Own func() (*client.Client, io.Closer, error)
+	// Confine tries whether a server can run in a sandbox. Its error says why not.
+	Confine func(context.Context) error
+
+	// Browse opens an address in a browser.
+	Browse func(address string) error
 
 	// Restorer is the command line that runs the command restore, with which attach restores a
 	// terminal. Its mode and the id of the job follow.
@@ -63,6 +69,14 @@ type misuse struct{ error }
 // Run runs the command that args begin with and returns the exit status.
 func Run(ctx context.Context, args []string, c Config) int {
 	root := c.commands()
+	if args[0] == "page" { // its flags are written as those of the server, too: -listen is --listen
+		args = slices.Clone(args)
+		for i, arg := range args {
+			if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
+				args[i] = "-" + arg
+			}
+		}
+	}
 	root.SetArgs(args)
 	begun := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true } // called once the command line is checked
@@ -99,7 +113,7 @@ func (c *Config) commands() *cobra.Command {
 	root.SetHelpCommand(&cobra.Command{Hidden: true, Use: "no-help"}) // the program has its own
 	ours := map[string]*cobra.Command{
 		"ps": c.ps(), "logs": c.logs(), "wait": c.wait(), "send": c.send(), "cancel": c.cancel(), "attach": c.attach(), "restore": c.restore(),
-		"hook": c.hook(), "completion": c.completion(), "doctor": c.doctor(),
+		"hook": c.hook(), "page": c.page(), "completion": c.completion(), "doctor": c.doctor(),
 	}
 	for _, row := range c.Rows {
 		cmd := ours[row.Name]

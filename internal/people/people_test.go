@@ -37,6 +37,8 @@ func TestMisuse(t *testing.T) {
 		"logs":                    "logs: accepts 1 arg(s), received 0: see async-repl logs --help",
 		"logs --view pdf A":       "logs: --view is text, raw or screen",
 		"logs -f --view screen A": "logs: --view screen shows one moment: leave -f out",
+		"page x":                  `page: unknown command "x" for "async-repl page": see async-repl page --help`,
+		"page -lisen 1":           "page: unknown flag: --lisen: see async-repl page --help",
 	} {
 		t.Run(line, func(t *testing.T) {
 			w.run(strings.Fields(line)...).expect(t, "", "async-repl: "+want+"\n", 2)
@@ -300,7 +302,7 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	n := 0
 	strange := func(answer string) {
 		n++
-		l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(w.place, fmt.Sprintf("0123456789abcde%d-%d", n, os.Getpid())), Net: "unix"}))(t)
+		l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(w.place, fmt.Sprintf("0123456789abcdef0123456%d-%d", n, os.Getpid())), Net: "unix"}))(t)
 		go func() { // ends with the listener
 			for {
 				conn, err := l.AcceptUnix()
@@ -319,7 +321,7 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	strange("refused: it is closed today\n")
 	strange(`welcome {"PID":1}` + "\n")
 	strange(`welcome {"PID":1}` + "\nrubbish\n")
-	dead := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(w.place, "0123456789abcde9-99"), Net: "unix"}))(t)
+	dead := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(w.place, "0123456789abcdef01234569-99"), Net: "unix"}))(t)
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 	must.Do(t, unix.Mkfifo(filepath.Join(w.place, "a-fifo"), 0o600))
@@ -357,12 +359,38 @@ func TestPsShowsEarlierRunsOnce(t *testing.T) {
 	w.run("wait", j.ID()).expect(t, j.ID()+" failed (exit 3)\n", "", 3)
 }
 
+// A slowConn holds each read back until the time has come, as a slow disk does.
+type slowConn struct {
+	io.ReadWriteCloser
+	comes <-chan struct{}
+}
+
+func (c slowConn) Read(b []byte) (int, error) {
+	<-c.comes
+	return c.ReadWriteCloser.Read(b)
+}
+
+// Records that take longer to read than an engine may take to answer are shown.
+func TestPsAwaitsSlowRecords(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.engine()
+	j := s.ended("exit 3")
+	w.past = func(ctx context.Context) (io.ReadWriteCloser, error) {
+		conn, err := s.records(ctx)
+		late, cancel := context.WithTimeout(t.Context(), sockets.HelloTime+time.Second)
+		t.Cleanup(cancel)
+		return slowConn{conn, late.Done()}, err
+	}
+	w.run("ps", "--all").expect(t, "~EARLIER RUNS\n  "+j.ID()[:idShown], "", 0)
+}
+
 // A server over HTTP has an engine for each tenant in one process. Each of them is shown.
 func TestPsShowsEachEngineOfAProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.serve()
-	w.serveAs("fedcba9876543210")
+	w.serveAs("fedcba987654321001234567")
 	if got := w.run("ps"); strings.Count(got.out, "ENGINE") != 2 {
 		t.Errorf("got:\n%s", got.out)
 	}

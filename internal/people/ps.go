@@ -45,9 +45,8 @@ func (c *Config) ps() *cobra.Command {
 			}
 			var b strings.Builder
 			if asJSON {
-				enc := json.NewEncoder(&b)
-				enc.SetIndent("", "  ")
-				enc.Encode(s) // an error: nothing is written
+				text, _ := json.MarshalIndent(s, "", "  ") // an error: nothing is written
+				writeJSON(&b, text)
 			} else {
 				writeTable(&b, s)
 			}
@@ -110,7 +109,7 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 		for line := range strings.Lines(string(status)) {
 			for _, kind := range []string{"Session", "Shell session"} {
 				if text, ok := strings.CutPrefix(line, kind+": "); ok {
-					one.Sessions = append(one.Sessions, strings.ToLower(kind)+" "+strings.TrimSpace(text))
+					one.Sessions = append(one.Sessions, strings.ToLower(kind)+" "+oneLine(strings.TrimSpace(text)))
 				}
 			}
 		}
@@ -124,9 +123,12 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 		return s, err
 	}
 	earlier, err := past.list(ctx, true)
+	if err != nil { // jobs of a confined engine can have made its records slow to read
+		s.Silent = append(s.Silent, err.Error())
+	}
 	s.Past = append(s.Past, slices.DeleteFunc(earlier, func(j *report.Document) bool { return shown[j.ID] })...)
 	newestFirst(s.Past)
-	return s, err
+	return s, nil
 }
 
 // list returns the jobs of an engine, the newest first: those that have not ended, or all.
@@ -147,6 +149,9 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 			for line := range strings.Lines(lines) {
 				id, _, _ := strings.Cut(line, " ")
 				doc, err := e.document(ctx, id)
+				if isGone(err) {
+					continue // its record was removed meanwhile
+				}
 				if err != nil {
 					return nil, err
 				}
@@ -161,6 +166,18 @@ func (e *host) list(ctx context.Context, all bool) ([]*report.Document, error) {
 
 func newestFirst(list []*report.Document) {
 	slices.SortFunc(list, func(a, b *report.Document) int { return strings.Compare(b.ID, a.ID) })
+}
+
+// writeJSON writes JSON without the control characters that JSON allows in strings: some terminals obey them.
+func writeJSON(b *strings.Builder, text []byte) {
+	for _, r := range string(text) {
+		if r >= 0x7f && r < 0xa0 {
+			fmt.Fprintf(b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\n')
 }
 
 // titleMax bounds what a job runs in a table, in characters.
@@ -216,11 +233,14 @@ func table(w io.Writer, list []*report.Document) {
 		} else if q != nil {
 			what += fmt.Sprintf(" (waits for a %s)", q.Kind)
 		}
-		status := j.StatusText
+		status, took := j.StatusText, ""
 		if j.Keep {
 			status += ", kept"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, report.Duration(time.Duration(j.Elapsed*float64(time.Second))), what)
+		if !j.Started.IsZero() { // else it has not run, or its server was killed and nobody knows how long it ran
+			took = report.Duration(time.Duration(j.Elapsed * float64(time.Second)))
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, took, what)
 	}
 	t.Flush() // an error: the caller finds that nothing was written
 }

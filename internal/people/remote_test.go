@@ -48,7 +48,7 @@ func playEngine(place, workspace, python string) int {
 		fmt.Println(err)
 		return 1
 	}
-	l, err := dir.Listen("0123456789abcdef")
+	l, err := dir.Listen("0123456789abcdef01234567")
 	if err != nil {
 		fmt.Println(err)
 		return 1

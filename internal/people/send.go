@@ -52,7 +52,7 @@ func (c *Config) send() *cobra.Command {
 		}
 		reply, err := j.at.call(ctx, 0, tool, input)
 		if err == nil {
-			fmt.Fprintln(c.Out, reply.Header("Input"))
+			fmt.Fprintln(c.Out, oneLine(reply.Header("Input")))
 		}
 		return err
 	}}
@@ -125,7 +125,7 @@ func (c *Config) cancel() *cobra.Command {
 					text += "; " + strings.ToLower(name) + ": " + value
 				}
 			}
-			fmt.Fprintln(c.Out, text)
+			fmt.Fprintln(c.Out, oneLine(text))
 		}
 		return code
 	}}

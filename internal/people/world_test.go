@@ -64,6 +64,10 @@ type world struct {
 	own   func() (*client.Client, io.Closer, error)
 	stdin io.Reader
 
+	browse func(address string) error // opens a browser
+
+	confined error // why no server can be confined
+
 	workspace, state string // the directories of engines; empty if each has its own
 
 	served int    // the number of engines that listen
@@ -109,7 +113,7 @@ type served struct {
 // tools and sockets are real.
 func (w *world) serve() *served {
 	w.served++
-	return w.serveAs(fmt.Sprintf("%016x", w.served))
+	return w.serveAs(fmt.Sprintf("%024x", w.served))
 }
 
 // serveAs is serve for an engine with another identity than the others of this process.
@@ -253,9 +257,9 @@ func (w *world) begin(ctx context.Context, args ...string) (out io.Reader, code 
 
 // config returns the configuration of a command that writes to out and err.
 func (w *world) config(out, err io.Writer) Config {
-	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, Own: w.own, Restorer: w.command("restore").Args, In: w.stdin, Out: out, Err: err}
+	c := Config{Version: "test", Places: []string{w.place}, Past: w.past, Own: w.own, Confine: func(context.Context) error { return w.confined }, Browse: w.browse, Restorer: w.command("restore").Args, In: w.stdin, Out: out, Err: err}
 	c.Rows = append(c.Rows, Row{Name: "restore"})
-	for _, name := range strings.Fields("serve ps logs wait send cancel attach hook completion doctor demo token version help") {
+	for _, name := range strings.Fields("serve ps logs wait send cancel attach hook page completion doctor demo token version help") {
 		c.Rows = append(c.Rows, Row{Name: name, Arguments: "ARGUMENTS", Summary: "the summary of " + name})
 	}
 	return c
