@@ -241,6 +241,17 @@ func TestRunNamesWhatCannotStart(t *testing.T) {
 	}
 }
 
+// An interrupt can reach a child before the program pip knows of it.
+func TestRunIsInterrupted(t *testing.T) {
+	w := newWorld(t)
+	m := New(w.cfg)
+	for _, m.inProgram = range []bool{false, true} {
+		if _, err := m.run(patient(t), time.Minute, "/bin/sh", "-c", "kill -INT $$"); errors.Is(err, ErrInterrupted) != m.inProgram {
+			t.Errorf("in the program pip: %t: %v", m.inProgram, err)
+		}
+	}
+}
+
 // Describe says which Python would be used, and starts and makes nothing: each program here would
 // leave a file.
 func TestDescribe(t *testing.T) {

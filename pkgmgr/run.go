@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"asyncrepl/internal/process"
@@ -19,6 +20,10 @@ import (
 // keptOutput is the number of bytes that are kept at the end of a command's output, so that a shim
 // that prints without end does not fill the memory.
 const keptOutput = 64 << 10
+
+// ErrInterrupted is the error of the program pip if an interrupt from the terminal has ended a child
+// that had no process group of its own yet.
+var ErrInterrupted = errors.New("interrupted")
 
 // termStep is the time between SIGTERM and SIGKILL.
 const termStep = time.Second
@@ -42,6 +47,9 @@ func (m *Manager) run(ctx context.Context, limit time.Duration, argv ...string) 
 	}
 	if limited.Err() != nil && ctx.Err() != nil {
 		return out, context.Cause(ctx)
+	}
+	if m.inProgram && exit.Signal == syscall.SIGINT {
+		return out, ErrInterrupted // this process gets it, too, and may not know yet
 	}
 	return out, failure(limited, exit, argv, out)
 }

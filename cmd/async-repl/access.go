@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/files"
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/serve/relay"
 	"asyncrepl/internal/serve/tokens"
 )
 
@@ -56,11 +58,22 @@ type keys struct {
 	tenants     *engine.Tenants
 	files       *files.Store
 	doors       *doors
+	apart       processes // the tenants, each in a sandbox of its own; nil: they are in this process
 	log         *slog.Logger
 }
 
+// processes are the tenants of a server if each is served in a sandbox of its own.
+type processes interface {
+	try() error                        // starts one, to find out whether a sandbox starts
+	relay(tenant string) *relay.Tenant // returns what passes requests on; nil: the server ends
+	relays() []*relay.Tenant
+	reread() error // does what the tokens ask for that were read again
+	ending()       // has calls answered at once
+	close()
+}
+
 // openKeys reads the files, and prepares the tenants.
-func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store, d *doors) (*keys, error) {
+func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store, d *doors, stderr io.Writer) (*keys, error) {
 	k := &keys{tenants: tenants, files: store, doors: d, log: s.Log}
 	var err error
 	if s.access.cert != "" {
@@ -69,17 +82,21 @@ func (s *settings) openKeys(tenants *engine.Tenants, store *files.Store, d *door
 		}
 	}
 	if s.access.tokens != "" {
-		k.tokens, err = tokens.Open(s.access.tokens, tokens.Rules{Workspace: s.Workspace, Single: !s.access.trusted})
+		k.tokens, err = tokens.Open(s.access.tokens, tokens.Rules{Workspace: s.Workspace, Single: !s.access.trusted && !s.sandbox.On})
 		if err != nil {
 			return nil, explained(err)
 		}
+	}
+	if s.sandbox.On {
+		k.apart = newApart(s, k.tokens, stderr)
+		return k, k.apart.try()
 	}
 	return k, k.prepare(false)
 }
 
 func explained(err error) error {
 	if errors.Is(err, tokens.ErrManyTenants) {
-		return fmt.Errorf("%w, whose jobs would all run as one system user: set -trusted-tenants (REPL_TRUSTED_TENANTS) if they may see each other's files", err)
+		return fmt.Errorf("%w, whose jobs would all run as one system user: set -trusted-tenants (REPL_TRUSTED_TENANTS) if they may see each other's files, or -sandbox workspace (REPL_SANDBOX)", err)
 	}
 	return err
 }
@@ -147,17 +164,17 @@ type netAddr interface {
 	String() string
 }
 
-// url returns the address in the form that clients are configured with.
-func (s *settings) url(at netAddr) string {
+// url returns the address of a path, in the form that clients are configured with.
+func (s *settings) url(at netAddr, path string) string {
 	switch {
 	case s.publicURL != "":
-		return s.publicURL + "/mcp"
+		return s.publicURL + path
 	case at.Network() == "unix":
-		return fmt.Sprintf("unix:%s, path /mcp", at)
+		return fmt.Sprintf("unix:%s, path %s", at, path)
 	case s.access.cert != "":
-		return fmt.Sprintf("https://%s/mcp", at)
+		return fmt.Sprintf("https://%s%s", at, path)
 	}
-	return fmt.Sprintf("http://%s/mcp", at)
+	return fmt.Sprintf("http://%s%s", at, path)
 }
 
 // reread reads the files again, and calls revoke with each token that is no longer one. What can't
@@ -180,9 +197,14 @@ func (k *keys) reread(revoke func(token string)) bool {
 		revoke(token)
 	}
 	k.log.Info("tokens reread", "removed", len(removed))
-	if err := k.prepare(true); err != nil {
+	if k.apart != nil {
+		err = k.apart.reread()
+	} else {
+		err = k.prepare(true)
+		k.tenants.Keep(k.tokens.Tenants())
+	}
+	if err != nil {
 		k.log.Error("a tenant can't be served", "error", err)
 	}
-	k.tenants.Keep(k.tokens.Tenants())
 	return true
 }

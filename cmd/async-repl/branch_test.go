@@ -55,7 +55,7 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					pids = append(pids, pid)
+					pids = append(pids, s.seen(pid))
 				}
 			}
 			if len(pids) != 30 {
@@ -69,6 +69,11 @@ func TestBranchesDoNotOutliveTheServer(t *testing.T) {
 				pid, err := strconv.Atoi(field)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if i%2 == 1 {
+					pid = s.seen(pid)
+				} else if s.confined {
+					continue // what has ended can't be found out
 				}
 				if err := syscall.Kill(pid, 0); i%2 == 1 && err != nil {
 					t.Errorf("branch or checkpoint %d: %v", pid, err)

@@ -56,7 +56,7 @@ func TestDocumentedCommands(t *testing.T) {
 }
 
 // Each link from a page to another leads to a file, and to a heading in it if it names one. README.md
-// has a link to each page.
+// has a link to each page, and shows each picture.
 func TestDocumentedLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#\s]*)(#[^)\s]*)?\)`)
 	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
@@ -86,6 +86,15 @@ func TestDocumentedLinks(t *testing.T) {
 	}
 	if found < 100 {
 		t.Errorf("%d links found: the test no longer reads the pages", found)
+	}
+	pictures, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.png"))
+	if err != nil || len(pictures) == 0 {
+		t.Fatalf("%d pictures found in docs: %v", len(pictures), err)
+	}
+	for _, picture := range pictures {
+		if name := "docs/" + filepath.Base(picture); !strings.Contains(readme, "]("+name+")") {
+			t.Errorf("README.md does not show %s", name)
+		}
 	}
 }
 

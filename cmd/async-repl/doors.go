@@ -38,7 +38,11 @@ func (d *doors) open(e *engine.Engine, tenant string) {
 	d.opened[e] = true
 	config := d.set.keeper(e)
 	config.Lone, config.Scope = "clients reach this server over HTTP, and not here", e.Scope(d.set.client())
-	config.Identity = func() (string, error) { return d.set.identityOf(e.Workspace(), tenant) }
+	if d.set.inside == nil {
+		around := d.set.surroundings()
+		around.Identity = func() (string, error) { return d.set.identityOf(e.Workspace(), tenant) }
+		config.Around = around
+	}
 	d.running.Go(func() { // joined by close; ends with ctx, or when the tenant has left
 		k := keeper.New(config)
 		k.Run(d.ctx, nil)

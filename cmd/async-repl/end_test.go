@@ -60,7 +60,7 @@ func plantSome(t *testing.T, s *started, names ...string) (pids []int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pids = append(pids, pid)
+			pids = append(pids, s.seen(pid))
 		}
 	}
 	if len(pids) < len(names)+4 {
@@ -179,7 +179,7 @@ func TestEndLetsPythonExit(t *testing.T) {
 			}
 			t.Parallel()
 			s := startServer(t)
-			s.do("execute_python", "code", `import atexit, csv, tempfile
+			s.do("execute_python", "wait_seconds", 60, "code", `import atexit, csv, tempfile
 rows = open("rows.csv", "w")
 for i in range(3): _ = csv.writer(rows).writerow([i, i])
 atexit.register(lambda: open("bye.txt", "w").write("bye"))

@@ -69,7 +69,7 @@ func serveClients(ctx context.Context, set settings, signals caughtSignals, stde
 	defer trail.Close()
 	set.Log = slog.New(slog.NewTextHandler(trail, &slog.HandlerOptions{Level: level}))
 	var err error
-	if eng, err = engine.New(set.Config); err != nil {
+	if eng, err = set.newEngine(); err != nil {
 		return err
 	}
 	<-signals.caught
@@ -114,17 +114,31 @@ func closeInherited() {
 	}
 }
 
-// keeper returns the configuration of a keeper of an engine.
-func (s *settings) keeper(eng *engine.Engine) keeper.Config {
-	return keeper.Config{
-		Env:    s.GuardEnv,
-		Engine: eng, Version: s.Version, Since: s.Since, Places: socketPlaces(), Search: places(), Identity: s.identity,
-		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Log: s.Log,
+// newEngine returns an engine with these settings.
+func (s *settings) newEngine() (*engine.Engine, error) {
+	eng, err := engine.New(s.Config)
+	if err == nil && s.inside != nil {
+		s.inside.noteDenials(eng)
 	}
+	return eng, err
 }
 
-// socketPlaces returns the paths that the directory of the sockets can have.
-func socketPlaces() []string { return sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()) }
+// keeper returns the configuration of a keeper of an engine.
+func (s *settings) keeper(eng *engine.Engine) keeper.Config {
+	c := keeper.Config{
+		Env: s.GuardEnv, Engine: eng, Version: s.Version, Since: s.Since, Around: s.surroundings(),
+		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Page: s.pageAt, NoPage: s.page == "off", Log: s.Log,
+	}
+	if s.inside != nil {
+		c.Around, c.Environ = s.inside, s.inside.environ
+	}
+	return c
+}
+
+// surroundings returns how an engine that is not confined, and others, find each other.
+func (s *settings) surroundings() sockets.Surroundings {
+	return sockets.Surroundings{Places: sockets.Places(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()), Search: places(), Identity: s.identity}
+}
 
 // identity returns the identity of an engine with these settings that clients take over.
 func (s *settings) identity() (string, error) { return s.identityOf(s.Workspace, "") }
@@ -133,8 +147,17 @@ func (s *settings) identity() (string, error) { return s.identityOf(s.Workspace,
 // What only this program decides is not part of it, so that a newer version takes the engine of an
 // older one over.
 func (s *settings) identityOf(workspace, tenant string) (string, error) {
-	c := s.Config
-	c.Version, c.Guard, c.Pip, c.GuardEnv, c.Since, c.Log = "", nil, nil, nil, time.Time{}, nil
+	c := engineSettings(s.Config)
 	c.Workspace = "" // Identity resolves its links
-	return sockets.Identity(workspace, os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), []any{c, tenant})
+	config := []any{c, tenant, s.sandbox}
+	if s.page == "off" { // a client that wants no page gets no engine that shows one
+		config = append(config, s.page)
+	}
+	return sockets.Identity(workspace, os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), config)
+}
+
+// engineSettings returns a configuration without what only this process decides.
+func engineSettings(c engine.Config) engine.Config {
+	c.Version, c.Guard, c.Pip, c.GuardEnv, c.Since, c.Log = "", nil, nil, nil, time.Time{}, nil
+	return c
 }

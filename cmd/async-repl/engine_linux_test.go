@@ -73,7 +73,7 @@ func (a *attached) launch() {
 	defer theirs.Close()
 	a.conn = must.Get(sockets.FileConn(os.NewFile(uintptr(fds[0]), "ours")))(t)
 	t.Cleanup(func() { a.conn.Close() })
-	a.cmd.Args = append(a.cmd.Args, engineCommand)
+	a.cmd.Args = append(a.cmd.Args, a.commandOfEngines())
 	a.cmd.ExtraFiles = append([]*os.File{theirs}, a.cmd.ExtraFiles...)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	must.Do(t, a.cmd.Start())
@@ -205,7 +205,7 @@ func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	a := startEngine(t)
 	a.run("x = list(range(1000)); y = 2")
-	asks := a.do("execute_python", "code", "name = input('Name? ')", "session", "asks").Header("Job ID")
+	asks := a.do("execute_python", "wait_seconds", 60, "code", "name = input('Name? ')", "session", "asks").Header("Job ID")
 	runs := a.do("execute_command_async", "command", "exec sleep 1000", "wait_seconds", 0).Header("Job ID")
 	a.lose()
 
@@ -246,7 +246,7 @@ func TestEngineHasOneClient(t *testing.T) {
 func TestPersonTakesNothingOver(t *testing.T) {
 	t.Parallel()
 	a := startEngine(t)
-	id := a.do("execute_python", "code", "name = input('Name? ')").Header("Job ID")
+	id := a.do("execute_python", "wait_seconds", 60, "code", "name = input('Name? ')").Header("Job ID")
 	person := a.dial(sockets.Hello{Role: sockets.Person})
 	person.do("send_python_input", "job_id", id, "text", "Ada", "wait_seconds", 50)
 	if r := person.do("list_jobs"); r.Header("Also") != "" || r.Header("Resumed") != "" || !strings.Contains(string(r), id) {
@@ -447,7 +447,7 @@ func TestCallsAreAnsweredAtAGoodbye(t *testing.T) {
 // A signal can end an engine whose client is there, and will not be told by the end of the connection.
 func TestEndBySignalIsSaid(t *testing.T) {
 	t.Parallel()
-	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	runtime, state, workspace := runtimeDir(t), newState(t), t.TempDir()
 	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state}
 	a := startEngineIn(t, runtime, env...)
 	job := a.do("execute_command_async", "command", "read line", "wait_seconds", 0).Header("Job ID")
@@ -465,7 +465,7 @@ func TestEndBySignalIsSaid(t *testing.T) {
 // What an engine could not say reaches the next reply in the workspace, also that of another engine.
 func TestEndIsSaidToTheClientOfAnotherEngine(t *testing.T) {
 	t.Parallel()
-	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	runtime, state, workspace := runtimeDir(t), newState(t), t.TempDir()
 	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state, "REPL_LINGER=1h"}
 	a, b := startEngineIn(t, runtime, env...), startEngineIn(t, runtime, env...)
 	a.run("x = 1")
@@ -512,6 +512,9 @@ func TestSignalEndsAnEngine(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			if sig == syscall.SIGHUP {
+				notApart(t, "the process outside leaves it to the front what a hangup means")
+			}
 			t.Parallel()
 			a := startEngine(t, "REPL_LINGER=1h")
 			pid := a.sleeper()
@@ -522,7 +525,7 @@ func TestSignalEndsAnEngine(t *testing.T) {
 	}
 }
 
-// sleeper starts a job that is a process, and returns its pid.
+// sleeper starts a job that is a process, and returns its pid as the test sees it.
 func (a *attached) sleeper() (pid int) {
 	a.t.Helper()
 	r := a.do("execute_command_async", "command", "echo pid $$; exec sleep 1000", "wait_seconds", 0)
@@ -533,7 +536,7 @@ func (a *attached) sleeper() (pid int) {
 	if err != nil {
 		a.t.Fatalf("no pid: %s", r)
 	}
-	return pid
+	return a.seen(pid)
 }
 
 func TestKilledEngineLeavesNothing(t *testing.T) {
@@ -582,8 +585,8 @@ func TestWarningsWithoutAClient(t *testing.T) {
 	if !ok || err != nil {
 		t.Fatal("no guard is named")
 	}
-	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
-	runs := filepath.Join(a.setting("REPL_STATE_DIR"), "runs", "*", "*")
+	must.Do(t, syscall.Kill(a.seen(pid), syscall.SIGKILL))
+	runs := filepath.Join(a.records(), "runs", "*", "*")
 	var path string
 	polltest.Check(t, func() error {
 		path = soleFile(t, filepath.Join(runs, "log"))
@@ -606,11 +609,11 @@ func TestWarningsWithoutAClient(t *testing.T) {
 	quiet.run("x = 1")
 	quiet.leave(sockets.Goodbye)
 	quiet.gone()
-	run := soleFile(t, filepath.Join(quiet.setting("REPL_STATE_DIR"), "runs", "*", "*"))
+	run := soleFile(t, filepath.Join(quiet.records(), "runs", "*", "*"))
 	if entries := must.Get(os.ReadDir(run))(t); len(entries) != 3 {
 		t.Errorf("an engine that has logged nothing leaves %v, not just run.json, journal.jsonl and its lock", entries)
 	}
-	if left := must.Get(filepath.Glob(filepath.Join(quiet.setting("REPL_STATE_DIR"), "*.log")))(t); left != nil {
+	if left := must.Get(filepath.Glob(filepath.Join(quiet.records(), "*.log")))(t); left != nil {
 		t.Errorf("it leaves %s", left)
 	}
 }
@@ -675,7 +678,7 @@ func TestCommandsReachAServerOfOneProcess(t *testing.T) {
 	overStdio(t, "the test is about the process that the client starts")
 	a := &attached{runtime: runtimeDir(t)}
 	a.started = startServer(t, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+a.runtime)
-	id := a.do("execute_python", "code", "input()").Header("Job ID")
+	id := a.do("execute_python", "wait_seconds", 60, "code", "input()").Header("Job ID")
 	name := a.name()
 	if _, _, err := a.sockets().Dial(t.Context(), name, sockets.Hello{Role: sockets.Client}); err == nil || !strings.Contains(err.Error(), "REPL_KEEPER=off") {
 		t.Errorf("another client: %v", err)
@@ -697,7 +700,7 @@ func TestServerWithoutASocket(t *testing.T) {
 	a := startServer(t, "XDG_RUNTIME_DIR="+open, "TMPDIR="+open)
 	a.end(a.do("execute_python", "code", "1").Header("Job ID"))
 	polltest.Check(t, func() error {
-		if r := a.do("server_status"); !strings.Contains(r.Header("Does not work"), open+" can be changed by other users") {
+		if r := a.do("server_status"); !strings.Contains(string(r), "reach this server: "+open+" can be changed by other users") {
 			return fmt.Errorf("the status is %s", r)
 		}
 		return nil
@@ -764,7 +767,7 @@ func TestKeptJobsOutliveAGoodbye(t *testing.T) {
 // reads how they have ended.
 func TestEngineEndsWithItsLastKeptJob(t *testing.T) {
 	t.Parallel()
-	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	runtime, state, workspace := runtimeDir(t), newState(t), t.TempDir()
 	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state}
 	ended := func(env []string) (a *attached, id string) {
 		a = startEngineIn(t, runtime, env...)
@@ -943,7 +946,7 @@ func TestCommandsReachAServerOverHTTP(t *testing.T) {
 // to say.
 func TestJobsOfAnEndedEngineAreSaid(t *testing.T) {
 	t.Parallel()
-	runtime, state, workspace := runtimeDir(t), t.TempDir(), t.TempDir()
+	runtime, state, workspace := runtimeDir(t), newState(t), t.TempDir()
 	env := []string{"REPL_WORKDIR=" + workspace, "REPL_STATE_DIR=" + state, "REPL_LINGER=1"}
 	a := startEngineIn(t, runtime, env...)
 	quick := a.do("execute_command_async", "command", "read line || true", "wait_seconds", 0).Header("Job ID")

@@ -25,19 +25,19 @@ import (
 )
 
 // serveFront serves one client over the standard streams, by engines that are processes of their
-// own. A signal ends it within exitTime; an engine that needs longer ends after it.
-func serveFront(ctx context.Context, set settings, signals caughtSignals, args []string, std standardStreams) error {
+// own, which attach returns. A signal ends it within exitTime; an engine that needs longer ends after
+// it.
+func serveFront(ctx context.Context, set settings, signals caughtSignals, std standardStreams, attach func(context.Context) (front.Engine, error)) error {
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
 	leave, cancel := context.WithCancel(ctx)
 	defer cancel()
-	engines := &engines{settings: &set, args: args, log: newLogWriter(std.err)}
 	config := front.Config{
 		Stream: streams{std.in, std.out, signals.caught},
 		// Without a backend it answers what depends on no engine.
 		Server:     server.New(ctx, set.connection(nil), engine.Scope{Grace: set.grace, Log: set.Log}),
 		Alone:      server.Handshake,
-		Attach:     engines.attach,
+		Attach:     attach,
 		ReaderGone: func() bool { return readerGone(std.out) },
 		Log:        set.Log,
 	}
@@ -110,7 +110,7 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 	defer w.Close()
 	go e.copyLog(r) // ends when no engine has the other end
 	hello := sockets.Hello{
-		Role: sockets.Client, Env: e.GuardEnv, Umask: umask(), Grace: e.grace, Timeout: e.timeout,
+		Role: sockets.Client, Env: e.environ(), Umask: umask(), Grace: e.grace, Timeout: e.timeout,
 		Toolsets: e.toolsets, MaxChars: e.maxChars, NoImages: e.noImages, LogLevel: e.logLevel, Stderr: w,
 	}
 	for range 2 {
@@ -127,7 +127,7 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 		}
 	}
 	engine, err := e.start(ctx, hello)
-	if err != nil {
+	if err != nil && !e.sandbox.On {
 		err = fmt.Errorf("%w (a person can set REPL_KEEPER=off, which needs no second process)", err)
 	}
 	return engine, err
@@ -191,7 +191,11 @@ func (e *engines) start(ctx context.Context, hello sockets.Hello) (front.Engine,
 		return front.Engine{}, err
 	}
 	// The workspace is given last, which counts: the current directory can be removed.
-	cmd := exec.Command("/proc/self/exe", append(append([]string{engineCommand}, e.args...), "-workdir", e.Workspace)...)
+	command := engineCommand
+	if e.sandbox.On {
+		command = outerCommand
+	}
+	cmd := exec.Command("/proc/self/exe", append(append([]string{command}, e.args...), "-workdir", e.Workspace)...)
 	cmd.Args[0] = "async-repl"
 	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = "/", hello.Stderr, []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -232,7 +236,7 @@ func (e *engines) copyLog(r *os.File) {
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadSlice('\n')
 		if len(line) > 0 {
-			e.log.Write(line)
+			e.log.Write(printable(line))
 		}
 		if err != nil && err != bufio.ErrBufferFull {
 			return

@@ -82,14 +82,21 @@ func BenchmarkFrontCall(b *testing.B) {
 	}
 }
 
-// Aims: unused as one process; used + 3 MiB. The program is built as it is shipped.
-func BenchmarkFrontMemory(b *testing.B) {
-	shipped := filepath.Join(b.TempDir(), "async-repl")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", shipped, ".")
+// ship builds the program as it is shipped, and returns its path.
+func ship(b *testing.B) string {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "async-repl")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
+	return path
+}
+
+// Aims: unused as one process; used + 3 MiB.
+func BenchmarkFrontMemory(b *testing.B) {
+	shipped := ship(b)
 	tree := func(keeper string, used bool) (kib int) {
 		s := prepare(b, "REPL_KEEPER="+keeper, "REPL_LINGER=0")
 		s.cmd.Path, s.cmd.Args = shipped, []string{shipped}

@@ -189,6 +189,7 @@ func TestEngineKilledInACall(t *testing.T) {
 	_, after, _ := strings.Cut(string(s.prints(job, "pid ")), "pid ")
 	var pid int
 	must.Get(fmt.Sscanf(after, "%d.", &pid))(t)
+	pid = s.seen(pid)
 	first := s.engine()
 	if got := s.killInACall(); !strings.HasPrefix(got, "The server died during this call (signal: killed), with ") {
 		t.Errorf("the call is answered with %q", got)
@@ -500,10 +501,16 @@ func TestTwentyFronts(t *testing.T) {
 }
 
 // pidOfEngine returns the engine of a server, of which several are in the workspace.
-func pidOfEngine(s *started) (pid int) {
+func pidOfEngine(s *started) int {
 	s.t.Helper()
-	_, after, _ := strings.Cut(s.do("server_status").Header("Version"), "pid ")
-	must.Get(fmt.Sscanf(after, "%d", &pid))(s.t)
+	return pidIn(s.t, s.do("server_status"))
+}
+
+// pidIn returns the engine of a status.
+func pidIn(t testing.TB, status client.Reply) (pid int) {
+	t.Helper()
+	_, after, _ := strings.Cut(status.Header("Version"), "pid ")
+	must.Get(fmt.Sscanf(after, "%d", &pid))(t)
 	return pid
 }
 

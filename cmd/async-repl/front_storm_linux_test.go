@@ -43,11 +43,16 @@ func TestFrontKillStorm(t *testing.T) {
 		t.Skip("a storm")
 	}
 	notAgain(t)
-	rounds, seed := jobstest.Storm(t, frontRounds)
+	frontKillStorm(t, frontRounds, prepareFront)
+}
+
+// frontKillStorm has few rounds of kills, or as many as the person who runs the test wants.
+func frontKillStorm(t *testing.T, few int, prepare func(t testing.TB, env ...string) *started) {
+	rounds, seed := jobstest.Storm(t, few)
 	for first := 0; first < rounds; first += campaignRounds {
 		t.Run(strconv.Itoa(first), func(t *testing.T) {
 			t.Parallel()
-			c := newCampaign(t, rand.New(rand.NewPCG(seed, uint64(first))))
+			c := newCampaign(t, rand.New(rand.NewPCG(seed, uint64(first))), prepare)
 			for i := first; i < min(first+campaignRounds, rounds) && !t.Failed(); i++ {
 				c.round(i)
 			}
@@ -118,6 +123,7 @@ func isEnd(status string) bool {
 type campaign struct {
 	*storm  // its server is that of the client that is there
 	engine  int
+	lost    []string // what the first reply of the engine says of those before it
 	answers *answers
 	flying  []flying
 	jobs    []*followed
@@ -160,9 +166,9 @@ func (a *answers) Write(p []byte) (int, error) {
 	}
 }
 
-func newCampaign(t *testing.T, r *rand.Rand) *campaign {
+func newCampaign(t *testing.T, r *rand.Rand, prepare func(t testing.TB, env ...string) *started) *campaign {
 	tag := newTag()
-	s := prepareFront(t, "STORM="+tag, "TMPDIR="+t.TempDir())
+	s := prepare(t, "STORM="+tag, "TMPDIR="+t.TempDir())
 	s.write("count.sh", countScript)
 	s.write("tree.sh", treeScript)
 	c := &campaign{storm: &storm{started: s, rand: r, tag: tag}}
@@ -184,13 +190,33 @@ func (c *campaign) come() {
 	c.start()
 	c.Client = client.New(io.TeeReader(c.out, c.answers), c.stdin)
 	must.Do(c.t, c.Initialize(c.ctx()))
-	c.engine = pidOfEngine(c.started)
+	c.meet()
+}
+
+// meet notes which engine the client has, and what was lost with the one before.
+func (c *campaign) meet() {
+	c.t.Helper()
+	r := c.do("server_status")
+	c.engine, c.lost = pidIn(c.t, r), lostIn(r)
+}
+
+// lostIn returns what a reply says of engines that were killed.
+func lostIn(r client.Reply) (lost []string) {
+	for line := range strings.Lines(string(r)) {
+		if text, ok := strings.CutPrefix(line, "Lost: "); ok {
+			lost = append(lost, text)
+		}
+	}
+	return lost
 }
 
 // round has one round of kills.
 func (c *campaign) round(i int) {
 	c.t.Helper()
 	victims := []string{"front", "engine", "guard", "worker"}
+	if c.confined {
+		victims = append(victims, "outer", "bubblewrap", "first process")
+	}
 	c.rand.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
 	victims = victims[:1+c.rand.IntN(2)]
 	goodbye := c.rand.IntN(3) == 0
@@ -367,15 +393,22 @@ func (c *campaign) fly() {
 func (c *campaign) kill(victims []string) (dead bool) {
 	c.t.Helper()
 	pids := map[string][]int{"front": {c.cmd.Process.Pid}, "engine": {c.engine}, "guard": c.guards(), "worker": c.workers()}
+	chain := []int{c.engine}
+	if c.confined {
+		chain = chainOf(c.engine)
+	}
+	if len(chain) == 4 {
+		pids["outer"], pids["bubblewrap"], pids["first process"], pids["engine"] = chain[:1], chain[1:2], chain[2:3], chain[3:]
+	}
 	for _, victim := range victims {
 		for _, pid := range pids[victim] {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		c.pause(time.Duration(c.rand.IntN(20)) * time.Millisecond)
-		dead = dead || victim == "engine"
+		dead = dead || victim != "front" && victim != "guard" && victim != "worker"
 	}
 	if dead {
-		polltest.Until(c.t, "the end of the engine", func() bool { return !alive(c.engine) })
+		polltest.Until(c.t, "the end of the engine", func() bool { return !slices.ContainsFunc(chain, alive) })
 	}
 	return dead
 }
@@ -419,12 +452,14 @@ func (c *campaign) land(closed bool) {
 func (c *campaign) sameClient() {
 	c.t.Helper()
 	before := c.engine
-	if _, err := c.Call(c.ctx(), "list_jobs", nil); err != nil && !errors.Is(err, client.ErrTool) { // the front need not know yet
+	first, err := c.Call(c.ctx(), "list_jobs", nil)
+	if err != nil && !errors.Is(err, client.ErrTool) { // the front need not know yet
 		c.errorf("the client is lost: %v", err)
 	}
-	if c.engine = pidOfEngine(c.started); c.engine == before {
+	if c.meet(); c.engine == before {
 		c.errorf("the engine is the dead one")
 	}
+	c.lost = append(c.lost, lostIn(first)...)
 	for _, f := range c.jobs {
 		f.worker = f.python // it can have been a victim
 		c.check(f, true)
@@ -450,6 +485,9 @@ func (c *campaign) check(f *followed, dead bool) {
 	})
 	ended := f.ended()
 	c.shown(f, r)
+	if text := strings.Join(c.lost, ""); !ended && dead && strings.HasPrefix(f.status, "failed (server was killed") && !strings.Contains(text, f.id) && !strings.Contains(text, " more") {
+		c.errorf("%s is lost, and the first reply says only %q", f, c.lost)
+	}
 	word, _, _ := strings.Cut(f.status, " ")
 	killed := strings.HasPrefix(f.status, "failed (server was killed")
 	switch {
@@ -539,7 +577,7 @@ func (c *campaign) strays() (found []string) {
 			found = append(found, name)
 		}
 	}
-	state := c.setting("REPL_STATE_DIR")
+	state := c.records()
 	for _, pattern := range []string{"scratch/*", "runs/*/.*", "runs/*/*/*.new"} {
 		names, _ := filepath.Glob(filepath.Join(state, pattern))
 		found = append(found, names...)
@@ -552,7 +590,11 @@ func (c *campaign) strays() (found []string) {
 		}
 	}
 	temp, _ := filepath.Glob(filepath.Join(c.setting("TMPDIR"), "*"))
-	return append(found, temp...)
+	found = append(found, temp...)
+	if own, _ := filepath.Glob(filepath.Join(filepath.Dir(state), "tmp", "*")); c.confined && len(own) > 1 {
+		found = append(found, own...)
+	}
+	return found
 }
 
 // ulidText is as long as the id of a job or run.

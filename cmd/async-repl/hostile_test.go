@@ -22,13 +22,14 @@ type hostile struct {
 	*started
 	t     *testing.T
 	lines *bufio.Reader
+	job   int // the process that runs has seen
 }
 
 // newHostile starts a server and initializes the connection.
 func newHostile(t *testing.T, env ...string) *hostile {
 	t.Helper()
 	s := startProcess(t, append(env, "REPL_PYTHON=python3")...)
-	h := &hostile{s, t, bufio.NewReader(s.out)}
+	h := &hostile{started: s, t: t, lines: bufio.NewReader(s.out)}
 	h.say(`{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
 	h.answer(`"hello"`)
 	h.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -120,30 +121,32 @@ func (h *hostile) appears(name, text string) {
 	})
 }
 
-// ends waits until the server has exited, and a process of its jobs, too.
-func (h *hostile) ends(pidFile string) {
+// runs waits until a job has written its pid to the file "pid".
+func (h *hostile) runs() {
+	h.t.Helper()
+	h.appears("pid", "\n")
+	b, err := os.ReadFile(filepath.Join(h.dir, "pid"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	fmt.Sscan(string(b), &h.job)
+	h.job = h.seen(h.job)
+}
+
+// ends waits until the server has exited, and the process that runs has seen, too.
+func (h *hostile) ends() {
 	h.t.Helper()
 	if got := h.exit(); got != "exit status 0" {
 		h.t.Errorf("the server: %s", got)
 	}
-	b, err := os.ReadFile(filepath.Join(h.dir, pidFile))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	var pids []int
-	for _, f := range strings.Fields(string(b)) {
-		var pid int
-		fmt.Sscan(f, &pid)
-		pids = append(pids, pid)
-	}
-	gone(h.t, pids)
+	gone(h.t, []int{h.job})
 }
 
 // peakToTheEnd waits for the server's exit and returns the most memory that it used, in KiB.
 func (h *hostile) peakToTheEnd() (kib int) {
 	h.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.engine()))
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.inner()))
 		_, rest, ok := strings.Cut(string(b), "VmHWM:")
 		if !ok {
 			return kib // it is a zombie
@@ -158,7 +161,7 @@ func (h *hostile) peakToTheEnd() (kib int) {
 func (h *hostile) lives() {
 	h.t.Helper()
 	h.say(toolCall(`"lives"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
-	h.appears("pid", "\n")
+	h.runs()
 }
 
 // TestLoadGarbage sends lines that no client should send. Each costs at most an error, and the next
@@ -212,14 +215,14 @@ func TestLoadGarbage(t *testing.T) {
 			t.Errorf("%s: errors %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	kib := peak(t, h.engine())
+	kib := peak(t, h.inner())
 	t.Logf("the server had %d KiB", kib)
 	if kib > 100_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)
 	}
 	h.lives()
 	h.stdin.Close()
-	h.ends("pid")
+	h.ends()
 }
 
 // TestLoadClientThatReadsNothing makes calls and reads no answer. Its jobs continue, the memory for its
@@ -252,7 +255,7 @@ func TestLoadClientThatReadsNothing(t *testing.T) {
 			if kib > 100_000*racetest.Memory {
 				t.Errorf("the server had %d KiB", kib)
 			}
-			h.ends("pid")
+			h.ends()
 		})
 	}
 }
@@ -263,6 +266,7 @@ func TestClientThatWritesByByte(t *testing.T) {
 	h := newHostile(t)
 	h.say(toolCall(`"ticks"`, "execute_command_async", "command", "echo $$ > pid; while :; do echo >> ticks; sleep 0.01; done", "wait_seconds", 0))
 	h.answer(`"ticks"`)
+	h.runs()
 	h.appears("ticks", "\n")
 	call := toolCall(`"slow"`, "execute_command_async", "command", "echo said", "wait_seconds", 60) + "\n"
 	for i := range len(call) {
@@ -285,7 +289,7 @@ func TestClientThatWritesByByte(t *testing.T) {
 	if o := h.next(); string(o.ID) != "null" || o.Error == nil || o.Error.Code != -32700 {
 		t.Errorf("half a line at the end: %+v", o)
 	}
-	h.ends("pid")
+	h.ends()
 }
 
 // TestClientThatCancelsEverything cancels every call at once. Jobs that have begun continue,
@@ -324,7 +328,7 @@ func TestClientThatCancelsEverything(t *testing.T) {
 		h.ping(fmt.Sprint(i))
 	}
 	h.stdin.Close()
-	h.ends("pid")
+	h.ends()
 }
 
 // TestManyCallsInFlight makes many calls that wait for the same event.
@@ -339,7 +343,7 @@ func TestManyCallsInFlight(t *testing.T) {
 	h.say(toolCall(`"other"`, "execute_command_async", "command", "echo $$ > pid; exec sleep 300", "wait_seconds", 0))
 	o, _ = h.answer(`"other"`)
 	other := client.Reply(o.text).Header("Job ID")
-	h.appears("pid", "\n")
+	h.runs()
 	const calls = 200
 	for i := range calls {
 		h.say(toolCall(fmt.Sprint(i), "check_job_status", "job_id", other, "wait_seconds", 100))
@@ -362,5 +366,5 @@ func TestManyCallsInFlight(t *testing.T) {
 		t.Errorf("%d of %d calls reported the end", seen, calls+1)
 	}
 	h.stdin.Close()
-	h.ends("pid")
+	h.ends()
 }

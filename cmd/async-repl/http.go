@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"asyncrepl/internal/engine"
@@ -15,7 +17,9 @@ import (
 	"asyncrepl/internal/files/fileserver"
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/page"
 	"asyncrepl/internal/serve/listener"
+	"asyncrepl/internal/serve/relay"
 )
 
 // answerTime is how long calls in flight have for their answers after a signal, and endTime how long
@@ -39,6 +43,10 @@ const defaultTenant = "default"
 func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr io.Writer) error {
 	os.Stdout = os.Stderr // people see what a library prints there
 
+	tenants := engine.NewTenants(set.Config)
+	store := new(files.Store)
+	doors := newDoors(ctx, &set)
+	defer doors.close()
 	at, err := listener.Listen(ctx, set.listen)
 	if err != nil {
 		return err
@@ -47,29 +55,41 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	if err := set.access.checkReach(set.listen, listener.Local(at)); err != nil {
 		return err
 	}
-	tenants := engine.NewTenants(set.Config)
-	store := new(files.Store)
-	doors := newDoors(ctx, &set)
-	defer doors.close()
-	k, err := set.openKeys(tenants, store, doors)
+	if set.page == "on" { // the processes of tenants receive it
+		set.pageAt = set.url(at.Addr(), "/")
+	}
+	k, err := set.openKeys(tenants, store, doors, stderr)
+	if k != nil && k.apart != nil {
+		defer k.apart.close()
+	}
 	if err != nil {
 		return err
 	}
-	watch, err := set.openObservers(ctx, tenants, stderr)
+	watch, err := set.openObservers(ctx, k.counts, stderr)
 	if err != nil {
 		return err
 	}
 	defer watch.close()
 	config := httpserver.Config{
-		New: set.newConnection(k, store), Files: set.filesOver(k, store), Origins: set.origins, PublicURL: set.publicURL,
+		New: set.newConnection(k.engine, store), Files: set.filesOver(k.engine, store), Origins: set.origins, PublicURL: set.publicURL,
 		Ready: tenants.Ready, Observe: watch.observe(), Tools: server.ToolNames(), Log: set.Log,
+	}
+	if set.page == "on" {
+		config.Page = set.servedPage(k.engine)
+	}
+	if k.apart != nil {
+		config.Relay = func(c httpserver.Caller) *relay.Tenant { return k.apart.relay(c.Tenant) }
+		config.Ready = func() error { return relay.Ready(k.apart.relays()) }
 	}
 	if err := k.guard(&config, at.Addr()); err != nil {
 		return err
 	}
 	server := httpserver.New(config)
 	<-signals.caught
-	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.url(at.Addr()))
+	fmt.Fprintln(stderr, "async-repl: serving MCP at", set.url(at.Addr(), "/mcp"))
+	if set.page == "on" {
+		fmt.Fprintln(stderr, "async-repl: page at", set.pageAt)
+	}
 	if k.tokens == nil && at.Addr().Network() != "unix" {
 		fmt.Fprint(stderr, withoutTokens)
 	}
@@ -84,6 +104,9 @@ func serveMany(ctx context.Context, set settings, signals caughtSignals, stderr 
 	})
 	answers, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
+	if k.apart != nil {
+		k.apart.ending()
+	}
 	server.Shutdown(answers)
 	doors.close() // no command finds the server any more
 	endWithin(endTime, set.Log, tenants.Close)
@@ -110,12 +133,24 @@ func waitForEnd(ctx context.Context, set settings, signals caughtSignals, served
 	}
 }
 
+// An engineOf returns the engine of a tenant.
+type engineOf func(tenant string) (*engine.Engine, error)
+
+// of returns the engine of a caller, or nil if there can be none, which the log explains.
+func (f engineOf) of(c httpserver.Caller, log *slog.Logger) *engine.Engine {
+	e, err := f(c.Tenant)
+	if err != nil {
+		log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
+		return nil
+	}
+	return e
+}
+
 // newConnection returns a function that makes the server of a connection.
-func (s *settings) newConnection(k *keys, store *files.Store) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
+func (s *settings) newConnection(engineOf engineOf, store *files.Store) func(context.Context, httpserver.Caller) *httpserver.MCPServer {
 	return func(ctx context.Context, c httpserver.Caller) *httpserver.MCPServer {
-		eng, err := k.engine(c.Tenant)
-		if err != nil {
-			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
+		eng := engineOf.of(c, s.Log)
+		if eng == nil {
 			return nil
 		}
 		config := s.connection(eng)
@@ -130,16 +165,32 @@ const pictureWait = 2 * time.Second
 
 // filesOver returns a function that makes the handler of a tenant's files, or nil if the tools for
 // them are not offered either.
-func (s *settings) filesOver(k *keys, store *files.Store) func(httpserver.Caller) httpserver.Handler {
+func (s *settings) filesOver(engineOf engineOf, store *files.Store) func(httpserver.Caller) httpserver.Handler {
 	if !slices.Contains(s.toolsets, server.FilesToolset) {
 		return nil
 	}
 	return func(c httpserver.Caller) httpserver.Handler {
-		eng, err := k.engine(c.Tenant)
-		if err != nil {
-			s.Log.Error("a tenant can't be served", "tenant", c.Tenant, "error", err)
+		eng := engineOf.of(c, s.Log)
+		if eng == nil {
 			return nil
 		}
 		return fileserver.New(store.Dir(eng.Workspace()))
 	}
+}
+
+// servedPage returns the page of a server over HTTP.
+func (s *settings) servedPage(engineOf engineOf) *httpserver.Page {
+	var apis sync.Map // by their engines
+	api := func(c httpserver.Caller) httpserver.Handler {
+		eng := engineOf.of(c, s.Log)
+		if eng == nil {
+			return nil
+		}
+		h, found := apis.Load(eng)
+		if !found {
+			h, _ = apis.LoadOrStore(eng, page.API(eng))
+		}
+		return h.(httpserver.Handler)
+	}
+	return &httpserver.Page{API: api, Static: page.Static, Protect: page.Protect, Display: page.Display}
 }

@@ -22,14 +22,14 @@ const module = "asyncrepl/"
 var floors = [][]string{
 	{"internal/output", "internal/release"},
 	{"internal/kernel", "internal/text"},
-	{"internal/files", "internal/serve", "internal/terminal"},
+	{"internal/files", "internal/sandbox", "internal/serve", "internal/terminal"},
 	{"internal/process"},
 	{"jobs"},
 	{"internal/history", "internal/runner"},
 	{"internal/reply", "pkgmgr", "pyrepl", "shell"},
 	{"internal/notebook"},
 	{"internal/engine"},
-	{"internal/mcp"},
+	{"internal/mcp", "internal/page"},
 	{"internal/client", "internal/demo"},
 	{"internal/people"},
 	{"cmd"},
@@ -38,12 +38,13 @@ var floors = [][]string{
 // libraries names the packages that import a library. No other package does.
 var libraries = []struct{ library, packages, why string }{
 	{"github.com/charmbracelet/x/vt", "internal/text/screen", "the emulator can be replaced in one place"},
+	{"github.com/coder/websocket", "internal/page internal/people/hub", "the rest of the server knows no stream of a browser"},
 	{"github.com/creack/pty", "internal/terminal/tty", "terminals are opened in one place"},
 	{"github.com/spf13/cobra", "internal/people", "the start of the server does not go through it"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", "internal/client/front internal/mcp/delivery internal/mcp/httpserver internal/mcp/server internal/mcp/stdio",
 		"the library of the protocol can be replaced without touching jobs and replies"},
-	{"net/http", "cmd/async-repl internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/serve/metrics",
-		"jobs and replies do not depend on the transport"},
+	{"net/http", "cmd/async-repl internal/client/keeper internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/page internal/people/hub internal/sandbox/proxy internal/serve/metrics internal/serve/relay",
+		"jobs and replies do not depend on the transport, and what a sandbox asks of the Internet is read in one place"},
 	{"os/exec", "cmd/async-repl cmd/dist internal/demo internal/mcp/client", "package process starts every process of a job, so that none is left behind"},
 }
 
@@ -69,6 +70,7 @@ var bans = []struct{ importer, imported, why string }{
 	{"internal/client/front", "internal/mcp/server", "the front passes on what it does not understand"},
 	{"internal/people", "internal/engine", "a command knows of an engine what the protocol says, as any client does"},
 	{"internal/people", "internal/mcp/server", "a command knows of an engine what the protocol says, as any client does"},
+	{"internal/people/hub", "internal/mcp", "a page asks engines over HTTP, and speaks no MCP"},
 	{"internal/demo", "internal/engine", "the demo uses the server as a program, as any client does"},
 }
 

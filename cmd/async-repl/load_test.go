@@ -194,7 +194,7 @@ func TestLoadEightFloods(t *testing.T) {
 			t.Errorf("flood %d: %v\n%.500s", i, err, r)
 		}
 	}
-	if kib := peak(t, s.engine()); kib > 100_000 {
+	if kib := peak(t, s.inner()); kib > 100_000 {
 		t.Errorf("the server had %d KiB", kib)
 	}
 }

@@ -48,8 +48,10 @@ func commands() []command {
 		{"cancel", "[flags] ID...", "end jobs", person("cancel")},
 		{"attach", "ID", "join your terminal with that of a job, until Ctrl-]", person("attach")},
 		{"hook", "<CALL", "follow the job of a call, and tell its agent when it ends or asks", person("hook")},
+		{"page", "[flags]", "show jobs in a browser, live, and take answers", person("page")},
 		{"completion", "SHELL", "print what makes bash, zsh or fish complete commands and job ids", person("completion")},
 		{"doctor", "[-h]", "check that this system keeps what is promised", person("doctor")},
+		{"sandbox", "check [flags]", "try the sandbox, and say what holds and what to do", trySandbox},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {
@@ -61,7 +63,10 @@ func commands() []command {
 			return 0
 		}},
 		{engineCommand, "[flags]", "", engineOfClients},
+		{outerCommand, "[flags]", "", outerOfClients},
+		{innerCommand, "SERVES [flags]", "", inner},
 		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
+		{probeCommand, "", "", probeSandbox},
 		{restoreCommand, "MODE ID", "", person(restoreCommand)},
 		{pipCommand, "SETTINGS [arguments of pip]", "", pip},
 	}
@@ -105,10 +110,15 @@ Settings, by flag or environment variable (the flag wins):
 `)
 	for _, row := range table {
 		if row.flag != "" {
-			fmt.Fprintf(&b, "  -%-13s %-18s %s (default: %s)\n", row.flag, row.env, row.about, row.fallback)
+			b.WriteString(row.line())
 		}
 	}
 	return b.String()
+}
+
+// line returns the line of the help text.
+func (s setting) line() string {
+	return fmt.Sprintf("  -%-13s %-18s %s (default: %s)\n", s.flag, s.env, s.about, s.fallback)
 }
 
 // line returns a command line for people, with the arguments as the help text names them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/client/keeper"
+	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/demo"
 	"asyncrepl/internal/kernel/pystack"
 	"asyncrepl/internal/mcp/client"
@@ -73,22 +75,28 @@ const patience = polltest.Patience
 // A started is the program, started as by a client, with that client.
 type started struct {
 	*client.Client
-	t     testing.TB
-	cmd   *exec.Cmd
-	dir   string
-	stdin io.WriteCloser
-	out   *os.File
-	log   *lockedBuffer
-	apart bool // its pids differ from those that the test sees
+	t        testing.TB
+	cmd      *exec.Cmd
+	dir      string
+	stdin    io.WriteCloser
+	out      *os.File
+	log      *lockedBuffer
+	apart    bool // its pids differ from those that the test sees, which can't find them out
+	confined bool // it runs in a sandbox
 }
 
 // transport is how clients reach the servers of the tests. The promises of replies, jobs and
 // processes hold over each of them. A test of the stream itself calls overStdio. Over stdio a server is what a
 // client gets unless a setting says otherwise: on Linux a front and its engine.
-var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), http-older or http-newer")
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), sandbox (over stdio), http-older, http-newer, sandbox-http-older or sandbox-http-newer")
 
-// httpEras are the transports over HTTP, and the version of the protocol that clients speak there.
-var httpEras = map[string]string{"http-older": client.Older, "http-newer": client.Newer}
+// httpEra returns the version of the protocol that clients speak over HTTP, or "" if the transport is another.
+func httpEra() string {
+	return map[string]string{"http-older": client.Older, "http-newer": client.Newer}[strings.TrimPrefix(*transport, "sandbox-")]
+}
+
+// inSandbox reports whether the servers of the tests start in a sandbox.
+func inSandbox() bool { return strings.HasPrefix(*transport, "sandbox") }
 
 // endsWithInput has a server over HTTP end with its standard input, which a real one does not read.
 // It then never outlives the test that started it.
@@ -97,7 +105,7 @@ const endsWithInput = "ASYNC_REPL_TEST_ENDS_WITH_INPUT"
 // overStdio skips a test that needs what only standard input and output have.
 func overStdio(t testing.TB, why string) {
 	t.Helper()
-	if httpEras[*transport] != "" {
+	if httpEra() != "" {
 		t.Skip("over HTTP: ", why)
 	}
 }
@@ -139,15 +147,51 @@ func prepare(t testing.TB, env ...string) *started {
 	s.cmd.Dir = s.dir
 	// A version manager takes longer to find an interpreter than the interpreter takes to start.
 	path := filepath.Dir(realPython()) + ":" + os.Getenv("PATH")
-	s.cmd.Env = append(withoutSettings(os.Environ()), "PATH="+path, "REPL_STATE_DIR="+t.TempDir())
+	s.cmd.Env = append(withoutSettings(os.Environ()), "PATH="+path, "REPL_STATE_DIR="+newState(t))
 	s.cmd.Env = append(s.cmd.Env, "REPL_LINGER=0") // an engine ends with its client, as a server of one process does
 	if *transport == "one-process" {
 		s.cmd.Env = append(s.cmd.Env, "REPL_KEEPER=off")
+	}
+	if inSandbox() {
+		s.confine()
 	}
 	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
 	return s
+}
+
+// newState returns the path of a state directory, which is not there yet. Those of servers in a
+// sandbox can't be in t.TempDir, which such servers write.
+func newState(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "state")
+}
+
+// programsOfTests names a directory in /tmp with programs that jobs of the tests run.
+const programsOfTests = "ASYNC_REPL_TEST_PROGRAMS"
+
+// confine has the server start in a sandbox that writes all that the test has made.
+func (s *started) confine() {
+	s.t.Helper()
+	s.cmd.Env = append(s.cmd.Env, "REPL_SANDBOX=workspace", "REPL_SANDBOX_WRITE="+filepath.Dir(s.dir))
+	if path := os.Getenv(programsOfTests); path != "" {
+		s.cmd.Env = append(s.cmd.Env, "REPL_SANDBOX_READ="+path)
+	}
+	s.confined = true
+}
+
+// notApart skips a test that needs what a sandbox hides.
+func notApart(t testing.TB, why string) {
+	t.Helper()
+	if inSandbox() {
+		t.Skip("in a sandbox: ", why)
+	}
 }
 
 // ownProgram returns the path of the program that plays the server.
@@ -166,8 +210,8 @@ const toListTools = `{"jsonrpc":"2.0","id":1073741824,"method":"tools/list"}` + 
 // connect starts the server, with a client.
 func (s *started) connect() {
 	s.t.Helper()
-	version, overHTTP := httpEras[*transport]
-	if !overHTTP {
+	version := httpEra()
+	if version == "" {
 		s.start()
 		s.Client = client.New(s.out, s.stdin)
 		return
@@ -246,12 +290,13 @@ func (s *started) engine() int {
 	if !s.fronted() {
 		return s.cmd.Process.Pid
 	}
+	command := s.commandOfEngines()
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		// A process that has exited has no command line. Several tests can have one workspace, such as /, but
 		// no state directory in common.
 		line, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(line), "\x00engine\x00") || !strings.HasSuffix(string(line), "\x00-workdir\x00"+s.workspace()+"\x00") {
+		if err != nil || !strings.Contains(string(line), "\x00"+command+"\x00") || !strings.HasSuffix(string(line), "\x00-workdir\x00"+s.workspace()+"\x00") {
 			continue
 		}
 		env, err := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))
@@ -263,14 +308,124 @@ func (s *started) engine() int {
 	return 0
 }
 
+// seen returns the pid that the test sees of a process that a job has named. It differs in a
+// sandbox.
+func (s *started) seen(pid int) int {
+	s.t.Helper()
+	if !s.confined {
+		return pid
+	}
+	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.inner()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, path := range files {
+		status, _ := os.ReadFile(path) // none once it has ended
+		_, pids, _ := strings.Cut(string(status), "\nNSpid:")
+		pids, _, _ = strings.Cut(pids, "\n")
+		all := strings.Fields(pids)
+		if len(all) == 0 || all[len(all)-1] != strconv.Itoa(pid) {
+			continue
+		}
+		if own, _ := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid")); own == space {
+			n, _ := strconv.Atoi(all[0])
+			return n
+		}
+	}
+	s.t.Fatalf("there is no process %d in the sandbox", pid)
+	return 0
+}
+
 // fronted reports whether the server is a front.
 func (s *started) fronted() bool {
 	return keeper.Available() == nil && s.setting("REPL_KEEPER") != "off" &&
-		!slices.Contains(s.cmd.Args, "-listen") && !slices.Contains(s.cmd.Args, engineCommand)
+		!slices.Contains(s.cmd.Args, "-listen") && !slices.Contains(s.cmd.Args, s.commandOfEngines())
+}
+
+// commandOfEngines returns the subcommand by which a front starts an engine.
+func (s *started) commandOfEngines() string {
+	if s.confined {
+		return outerCommand
+	}
+	return engineCommand
+}
+
+// inner returns the process that starts the jobs: that of engine or, in a sandbox, its descendant.
+// It returns 0 if there is none.
+func (s *started) inner() int {
+	pid := s.engine()
+	if !s.confined {
+		return pid
+	}
+	chain := chainOf(pid)
+	if slices.Contains(s.cmd.Args, "-listen") { // each tenant has a sandbox
+		if all := s.inners(); len(all) == 1 {
+			return all[0]
+		}
+		chain = s.tenantChain(s.workspace())
+	}
+	if len(chain) == 4 {
+		return chain[3]
+	}
+	return 0
+}
+
+// inners returns the processes that serve tenants.
+func (s *started) inners() (pids []int) {
+	for _, pid := range family(s.cmd.Process.Pid) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // none once it has ended
+		if strings.HasSuffix(string(line), "\x00"+innerCommand+"\x00tenant\x00") && !strings.Contains(string(line), "\x00--seccomp\x00") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// tenantChain returns the processes of a tenant's sandbox, as chainOf does, or none.
+func (s *started) tenantChain(workspace string) []int {
+	server := s.cmd.Process.Pid
+	for _, pid := range children(server) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // none once it has ended
+		if bytes.Contains(line, []byte("\x00"+workspace+"\x00")) {
+			return chainOf(server, pid)
+		}
+	}
+	return nil
+}
+
+// chainOf returns the processes of a sandbox: the outer one, which is given, bubblewrap, the first one inside, which is
+// bubblewrap, too, and the engine. It ends with the last one that is there. If the outer one has several sandboxes,
+// bubblewrap is given, too.
+func chainOf(given ...int) []int {
+	chain := given
+	for len(chain) < 4 {
+		next := 0
+		for _, pid := range children(chain[len(chain)-1]) { // the first process inside has orphans, too
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // none once it has ended
+			if bytes.Contains(line, []byte("\x00"+innerCommand+"\x00")) && bytes.Contains(line, []byte("\x00--seccomp\x00")) == (len(chain) < 3) {
+				next = pid
+			}
+		}
+		if next == 0 {
+			break
+		}
+		chain = append(chain, next)
+	}
+	return chain
 }
 
 // workspace returns the workspace of the server.
 func (s *started) workspace() string { return cmp.Or(s.setting("REPL_WORKDIR"), s.dir) }
+
+// records returns the state directory that the engine uses.
+func (s *started) records() string {
+	state := s.setting("REPL_STATE_DIR")
+	if !s.confined {
+		return state
+	}
+	return filepath.Join(state, "sandbox", fmt.Sprintf("%.8x", sha256.Sum256([]byte(sockets.Resolve(s.workspace())))), "state")
+}
 
 // setting returns the value of a variable that the server is started with.
 func (s *started) setting(name string) string {
@@ -428,7 +583,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the demo leaves a history of less: %v", err)
 	}
 	passed := strings.Count(out.String(), "\n   ✓ passed")
-	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 33 || !strings.Contains(out.String(), want) {
+	if want := fmt.Sprintf("All %d steps passed.", passed); passed < 34 || !strings.Contains(out.String(), want) {
 		t.Errorf("the transcript does not say %q", want)
 	}
 	if pystack.Available() == nil && !regexp.MustCompile(`(?m)^     At: line \d in search$`).MatchString(out.String()) {

@@ -95,6 +95,7 @@ func TestMemoryOfEachProcessSaysWhy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server in a mount namespace of its own")
 	}
+	notApart(t, "no control group is used there, which is another reason")
 	s := oddServer(t, private("umount -R /sys/fs/cgroup"), "REPL_MEMORY_MB=100")
 	status := s.do("server_status")
 	for _, want := range []string{"a memory limit of 100 MB for each process of a session, not for all together", "cgroup v2 can't limit all processes of a session together: "} {

@@ -63,7 +63,7 @@ var movedFrom = map[string][]moved{
 			calls: []made{{"server_status", nil, "Workspace: "}}, note: "Serves over HTTP without `REPL_TRANSPORT`, too."},
 		{theirs: "REPL_SANDBOX=false", start: []string{"REPL_SANDBOX=false"}, calls: []made{{"server_status", nil, "Workspace: "}}},
 		{theirs: "REPL_SANDBOX=true", start: []string{"REPL_SANDBOX=true"}, refuse: "REPL_SANDBOX",
-			note: "Refused at the start: there is no sandbox. A list of forbidden modules is none either."},
+			note: "Refused at the start: `REPL_SANDBOX=workspace` is the [sandbox](../README.md#sandbox). A list of forbidden modules confines nothing."},
 	},
 
 	"moved from python-mcp-server": {

@@ -172,6 +172,9 @@ func startWith(t *testing.T, row moved, env ...string) {
 			s.cmd.Env = append(s.cmd.Env, setting)
 		}
 	}
+	if s.setting("REPL_WORKDIR") == "/" {
+		notApart(t, "no workspace holds the home directory")
+	}
 	if row.refuse != "" {
 		s.begin()
 		if got := s.exit(); got == "exit status 0" || !strings.Contains(s.log.String(), row.refuse) {

@@ -10,7 +10,7 @@ import (
 func TestValuesTravelUnchanged(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_TOOLSETS=core,namespace", "REPL_GRACE=60s")
-	s.do("execute_python", "code", "0")
+	s.do("execute_python", "wait_seconds", 60, "code", "0")
 	for _, value := range []string{
 		"12345678901234567890123", "-0.5", "1e300", `"` + strings.Repeat("é\U0001f600", 1<<16) + `"`, "[]", "{}", "null", `""`, `"\u0000"`,
 		strings.Repeat("[", 800) + strings.Repeat("]", 800), `{"a": {"b": [true, false, null, {"c": "d"}]}}`,
@@ -19,7 +19,7 @@ func TestValuesTravelUnchanged(t *testing.T) {
 		if r.Header("Status") != "completed" {
 			t.Errorf("%.50s: %s", value, r.Header("Status"))
 		}
-		r = s.do("execute_python", "code", "import json; v == json.loads(r'''"+value+"''')")
+		r = s.do("execute_python", "wait_seconds", 60, "code", "import json; v == json.loads(r'''"+value+"''')")
 		if !strings.HasSuffix(string(r), "--- RESULT ---\nTrue\n") {
 			t.Errorf("%.50s is another value in Python:\n%s", value, r)
 		}
@@ -29,7 +29,7 @@ func TestValuesTravelUnchanged(t *testing.T) {
 func TestVariableIsSeenAsAnImage(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "REPL_TOOLSETS=all", "REPL_GRACE=60s")
-	s.do("execute_python", "code", `import struct, zlib
+	s.do("execute_python", "wait_seconds", 60, "code", `import struct, zlib
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 class Picture:

@@ -90,7 +90,7 @@ func TestExportHasWhatToolsAndFilesDid(t *testing.T) {
 	s.write("sub dir/beside.py", "found = 'beside'\n")
 	s.write("sub dir/s.py", "import sys, os, beside\nfrom_file = sys.argv, os.path.basename(__file__), __name__, beside.found, values['n']\nsys.exit(0)\n")
 	huge := "1e999"
-	if *transport == "http-newer" {
+	if strings.HasSuffix(*transport, "http-newer") {
 		huge = "1e308" // the protocol's library refuses a larger number
 	}
 	value := `{"t": [true, false, null, -1.5e3, ` + huge + `], "n": 123456789012345678901234567890, "s": "true \"null\" \u00e9 é\n"}`

@@ -13,6 +13,7 @@ import (
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/serve/listener"
 	"asyncrepl/internal/serve/metrics"
+	"asyncrepl/internal/serve/relay"
 )
 
 // Observers show the people who run a server over HTTP how it is used.
@@ -28,7 +29,7 @@ type observers struct {
 }
 
 // openObservers opens the access log and the address of the metrics.
-func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, stderr io.Writer) (*observers, error) {
+func (s *settings) openObservers(ctx context.Context, counts func(httpserver.Load) metrics.Counts, stderr io.Writer) (*observers, error) {
 	o := &observers{log: s.Log}
 	var err error
 	switch s.accessLog {
@@ -56,7 +57,7 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		return nil, err
 	}
 	o.at = at
-	o.counts = metrics.New(s.Version, func() metrics.Counts { return countsOf(tenants.Totals(), o.server.Load()) })
+	o.counts = metrics.New(s.Version, func() metrics.Counts { return counts(o.server.Load()) })
 	o.serveCounts = func() error { return o.server.ServeMetrics(at, o.counts, local) }
 	switch {
 	case at.Addr().Network() == "unix":
@@ -67,6 +68,19 @@ func (s *settings) openObservers(ctx context.Context, tenants *engine.Tenants, s
 		o.url = fmt.Sprintf("http://%s/metrics", at.Addr())
 	}
 	return o, nil
+}
+
+// counts returns what the tenants and the server of their connections have counted.
+func (k *keys) counts(l httpserver.Load) metrics.Counts {
+	if k.apart == nil {
+		return countsOf(k.tenants.Totals(), l)
+	}
+	c := relay.Sum(k.apart.relays())
+	for status := range k.tenants.Totals().Now { // statuses that no job has count as 0
+		c.Jobs[string(status)] += 0
+	}
+	c.Connections, c.Strangers, c.Calls = l.Connections, l.Strangers, l.Calls
+	return c
 }
 
 func countsOf(t engine.Totals, l httpserver.Load) metrics.Counts {

@@ -240,6 +240,7 @@ func TestHealth(t *testing.T) {
 	if status, text := get(health, "").answer(t); status != http.StatusOK || text != "ok\n" {
 		t.Errorf("at first: %d %s", status, text)
 	}
+	notApart(t, "no job removes its workspace, which is mounted")
 	c := s.join(client.Newer, file.tokens["ada"])
 	if _, err := c.Call(s.ctx(), "execute_command_async", map[string]any{"command": "rmdir \"$PWD\"", "wait_seconds": 60}); err != nil {
 		t.Fatal(err)

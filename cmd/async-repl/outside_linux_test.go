@@ -15,6 +15,7 @@ func TestInputThatAProgramOutsideMayRead(t *testing.T) {
 		t.Skip("only root can have another user's processes run beside those of a server")
 	}
 	overStdio(t, "a server without tokens serves its own user only")
+	notApart(t, "no program inside reaches a socket outside")
 	t.Parallel()
 	name := fmt.Sprintf("async-repl-test-%d", os.Getpid())
 	l, err := net.Listen("unix", "@"+name)
@@ -30,7 +31,7 @@ func TestInputThatAProgramOutsideMayRead(t *testing.T) {
 		"no program was waiting for it; it is buffered until one reads":  `import os, time; print(f"pid {os.getpid()}."); time.sleep(1000)`,
 	} {
 		id := s.do("execute_command_async", "command", "python3 -ISuc '"+program+"'", "wait_seconds", 0).Header("Job ID")
-		s.asleep(planted(t, s.prints(id, "pid "))) // it waits for its socket, or for the time
+		asleep(t, s.seen(planted(t, s.prints(id, "pid ")))) // it waits for its socket, or for the time
 		if got := s.do("send_command_input", "job_id", id, "text", "x\n", "wait_seconds", 1).Header("Input"); got != want {
 			t.Errorf("%s: the line is %q, want %q", strings.Fields(program)[1], got, want)
 		}

@@ -40,7 +40,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		c := people.Config{
 			Version: ownVersion(), Places: places(),
 			Past: readRecords, Own: func() (*client.Client, io.Closer, error) { return startOwn(std.err) },
-			In: std.in, Out: std.out, Err: std.err,
+			Confine: canConfine, Browse: browse, In: std.in, Out: std.out, Err: std.err,
 		}
 		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
 		for _, row := range commands() {
@@ -50,6 +50,13 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		}
 		return people.Run(ctx, append([]string{name}, args...), c)
 	}
+}
+
+// openWith runs the program that opens an address in a browser. A Ctrl-C here does not end the browser.
+func openWith(program, address string) error {
+	cmd := exec.Command(program, address)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Run()
 }
 
 // places returns the directories that can have the sockets of engines. A client can give its server

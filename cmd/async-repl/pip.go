@@ -27,8 +27,8 @@ func pip(ctx context.Context, args []string, std standardStreams) int {
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer release()
 	err := pkgmgr.RunPip(ctx, args[0], args[1:], os.Environ(), func(s string) { fmt.Fprint(std.err, s) })
-	if ctx.Err() != nil {
-		err = errors.New("interrupted")
+	if ctx.Err() != nil || errors.Is(err, pkgmgr.ErrInterrupted) {
+		err = pkgmgr.ErrInterrupted
 	}
 	fmt.Fprintln(std.err, "pip:", err)
 	return 1

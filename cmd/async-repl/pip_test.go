@@ -102,11 +102,11 @@ func TestPipOfActivatedEnvironment(t *testing.T) {
 // The directory of the program pip goes with its server. That of a server that was killed goes with
 // the first call of the next one in the workspace.
 func TestProgramPipIsRemoved(t *testing.T) {
-	state := t.TempDir()
+	state := newState(t)
 	find := func(s *started) string {
 		status, out := s.sh("command -v pip")
-		if status != "completed" || !strings.HasPrefix(out, state+"/runs/") {
-			t.Fatalf("%s: pip is %q, want it in %s", status, out, state)
+		if status != "completed" || !strings.HasPrefix(out, s.records()+"/runs/") {
+			t.Fatalf("%s: pip is %q, want it in %s", status, out, s.records())
 		}
 		return filepath.Dir(out)
 	}
@@ -144,7 +144,7 @@ func TestProjectOfUV(t *testing.T) {
 	if got, want := first.Header("Note"), "this is a uv project; run uv sync --frozen to install what it locks"; got != want {
 		t.Errorf("the first reply: %q, want %q\n%s", got, want, first)
 	}
-	if second := s.do("execute_python", "code", "2"); second.Header("Note") != "" {
+	if second := s.do("execute_python", "wait_seconds", 60, "code", "2"); second.Header("Note") != "" {
 		t.Errorf("the second reply:\n%s", second)
 	}
 	installed := s.end(s.do("install_package_async", "package", "./first-1.0-py3-none-any.whl").Header("Job ID"))
@@ -189,7 +189,8 @@ func TestPipIsInterruptedWhileMaking(t *testing.T) {
 	id := s.do("execute_command_async", "command", "pip install x", "wait_seconds", 0).Header("Job ID")
 	s.prints(id, "Making the environment")
 	polltest.Until(t, "the directory", func() bool { _, err := os.Stat(filepath.Join(s.dir, ".venv")); return err == nil })
-	if r := s.do("cancel_job", "job_id", id); r.Header("Status") != "cancelled (interrupted)" || !strings.Contains(string(r), "pip: interrupted") {
+	s.do("cancel_job", "job_id", id)
+	if r := s.end(id); r.Header("Status") != "cancelled (interrupted)" || !strings.Contains(string(r), "pip: interrupted") {
 		t.Errorf("%s", r)
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, ".venv")); err == nil {

@@ -187,7 +187,7 @@ var waitingPrograms = []program{
 	{name: "perl -d", needs: "perl perl5db.pl", command: `perl -de 1`,
 		asks: []question{ask("line", "  DB<1> ", "q\n")}},
 	// Questions of package managers.
-	{name: "apt-get", needs: "apt-get", command: `apt-get -o Debug::NoLocking=1 -o Dir::State::status="$PWD/../status" -o Dir::State::lists="$PWD" remove example; true`,
+	{name: "apt-get", needs: "apt-get", command: `mkdir -p archives/partial; apt-get -o Dir::Cache="$PWD" -o Debug::NoLocking=1 -o Dir::State::status="$PWD/../status" -o Dir::State::lists="$PWD" remove example; true`,
 		asks: []question{ask("line", "Do you want to continue? [Y/n] ", "n\n")}},
 	{name: "dpkg, a changed file", needs: "dpkg dpkg-deb", command: `PATH=$PATH:/sbin:/usr/sbin bash ../conffile.sh`,
 		asks: []question{ask("line", "*** example.conf (Y/I/N/O/D/Z) [default=N] ? ", "n\n")}},

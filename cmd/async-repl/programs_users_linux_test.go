@@ -37,7 +37,7 @@ func (s *started) missing() []string {
 // for each row.
 func startServerOf(t *testing.T, by user) *started {
 	t.Helper()
-	s := prepare(t, "REPL_PYTHON="+realPython())
+	s := prepare(t, "REPL_PYTHON="+interpreter())
 	paths := []string{s.dir}
 	for name, text := range programFiles {
 		path := filepath.Join(s.dir, name)
@@ -53,7 +53,10 @@ func startServerOf(t *testing.T, by user) *started {
 		}
 		paths = append(paths, path)
 	}
-	s.cmd.Env = append(s.cmd.Env, "HOME="+s.dir)
+	// A sandbox hides the home except its toolchains, which the interpreters of programs can need.
+	if !s.confined || by == ordinary {
+		s.cmd.Env = append(s.cmd.Env, "HOME="+filepath.Dir(s.setting("REPL_STATE_DIR")))
+	}
 	s.cmd.Env = append(s.cmd.Env, programEnv...)
 	if by == ordinary && os.Geteuid() == 0 {
 		s.becomeOrdinary(t, paths)

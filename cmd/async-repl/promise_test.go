@@ -55,7 +55,7 @@ func TestLoadFloodsAreKeptInLittleMemory(t *testing.T) {
 			t.Errorf("%s: a reply of %d bytes", name, n)
 		}
 	}
-	if kib := peak(t, s.engine()); kib > 60_000*racetest.Memory {
+	if kib := peak(t, s.inner()); kib > 60_000*racetest.Memory {
 		t.Errorf("the server had %d KiB", kib)
 	}
 }
@@ -82,7 +82,7 @@ func TestInstallsBesideARunningSession(t *testing.T) {
 	}
 	s.do("execute_python", "code", "kept = 1\ntry:\n    import replwheel\nexcept ImportError: pass", "wait_seconds", 60)
 	install("replwheel>=1,<2", "completed (installed replwheel 1.0)")
-	if r := s.do("execute_python", "code", "import replwheel; print(replwheel.value, kept)"); r.Expect("completed", "1.0 1") != nil {
+	if r := s.do("execute_python", "wait_seconds", 60, "code", "import replwheel; print(replwheel.value, kept)"); r.Expect("completed", "1.0 1") != nil {
 		t.Errorf("the session does not find what was installed: %s", r)
 	}
 	r := install("./replwheel-2.0-py3-none-any.whl", "completed (installed replwheel 2.0 (was 1.0))")
@@ -119,7 +119,7 @@ func TestListingStartsNothing(t *testing.T) {
 	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) > 0 {
 		t.Errorf("the workspace holds %v, %v", entries, err)
 	}
-	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.engine())); err != nil || len(kids) > 0 {
+	if kids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", s.inner())); err != nil || len(kids) > 0 {
 		t.Errorf("processes %s, %v", kids, err)
 	}
 }

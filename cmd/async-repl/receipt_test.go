@@ -59,8 +59,8 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 			r := s.do("execute_command_async", "command", test.line, "wait_seconds", 0)
 			id := r.Header("Job ID")
 			r = s.prints(id, "pid ")
-			pid := planted(t, r)
-			s.asleep(pid)
+			pid := s.seen(planted(t, r))
+			asleep(t, pid)
 			s.do("cancel_job", "job_id", id)
 			holds(t, s.end(id), "Status", test.status, "Rungs", test.rungs, "Survivors", "")
 			gone(t, []int{pid})
@@ -69,9 +69,9 @@ func TestReceiptNamesEveryRung(t *testing.T) {
 }
 
 // asleep waits until a process has execed sleep, bash or Python, and sleeps or is stopped.
-func (s *started) asleep(pid int) {
-	s.t.Helper()
-	polltest.Until(s.t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
+func asleep(t testing.TB, pid int) {
+	t.Helper()
+	polltest.Until(t, fmt.Sprintf("the sleep of process %d", pid), func() bool {
 		p, err := procfs.Inspect(pid)
 		return err == nil && (p.State == 'S' || p.State == 'T') && (p.Program == "sleep" || p.Program == "bash" || strings.HasPrefix(p.Program, "python"))
 	})
@@ -85,11 +85,12 @@ func TestLeftRunning(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			r := s.do("execute_command_async", "command", `setsid sleep 300 & echo "pid $!."; until grep -q sleep /proc/$!/comm; do :; done; exit 3`, "wait_seconds", 60)
 			id, pid := r.Header("Job ID"), planted(t, r)
+			seen := s.seen(pid)
 			left := fmt.Sprintf("sleep (pid %d)", pid)
 			holds(t, r, "Status", "failed (exit 3)", "Left running", left, "Note", "")
 			switch how {
 			case "by itself":
-				syscall.Kill(pid, syscall.SIGTERM)
+				syscall.Kill(seen, syscall.SIGTERM)
 			default:
 				holds(t, s.do("cancel_job", "job_id", id, "force", how == "forced"), "Status", "failed (exit 3)", "Ended now", left)
 			}
@@ -97,7 +98,7 @@ func TestLeftRunning(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 			holds(t, s.do("check_job_status", "job_id", id), "Status", "failed (exit 3)", "Note", "left running, and ended since: "+left)
-			gone(t, []int{pid})
+			gone(t, []int{seen})
 			holds(t, s.do("cancel_job", "job_id", id), "Status", "failed (exit 3)", "Ended now", "")
 		})
 	}
@@ -114,7 +115,7 @@ func orphan(t *testing.T, s *started, name string) (id string, pid int, end clie
 	s.write("go"+name, "")
 	polltest.Until(t, "the start of the process", func() bool { _, err := os.Stat(filepath.Join(s.dir, "over"+name)); return err == nil })
 	pid = planted(t, s.prints(id, "pid "))
-	s.asleep(pid)
+	asleep(t, s.seen(pid))
 	s.do("send_command_input", "job_id", id, "text", "go\n")
 	return id, pid, s.end(id)
 }
@@ -136,18 +137,20 @@ func TestUnclaimed(t *testing.T) {
 		id, pid, r = orphan(t, s, fmt.Sprint(n))
 	}
 	holds(t, r, "Status", "completed", "Unclaimed", fmt.Sprintf("sleep (pid %d); of this job or of another", pid))
-	if !there(pid) {
+	seen := s.seen(pid)
+	if !there(seen) {
 		t.Fatal("it was ended while a job that could have started it runs")
 	}
 	s.do("send_command_input", "job_id", other, "text", "go\n")
 	holds(t, s.end(other), "Status", "completed") // it can name the process, or have ended it first
-	gone(t, []int{pid})
+	gone(t, []int{seen})
 }
 
 // freezer makes a control group whose processes can't be ended while they are frozen, like
 // processes that wait for a disk.
 func freezer(t *testing.T) string {
 	t.Helper()
+	notApart(t, "no job joins a control group")
 	dir, err := os.MkdirTemp("/sys/fs/cgroup/freezer", "async-repl-test-")
 	if err != nil {
 		t.Skip("no process can be made unkillable here: ", err)
@@ -204,7 +207,7 @@ func TestSurvivors(t *testing.T) {
 			id := s.do(test.tool, argument, fmt.Sprintf(test.code, join), "wait_seconds", 0).Header("Job ID")
 			pid := planted(t, s.prints(id, "pid "))
 			if test.tool == "execute_command_async" {
-				s.asleep(pid)
+				asleep(t, pid)
 			}
 			freeze(t, dir, "FROZEN")
 			s.do("cancel_job", "job_id", id, "force", test.force)
@@ -270,6 +273,7 @@ func TestOutOfMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("uses up the memory of a control group")
 	}
+	notApart(t, "its control group is not seen there")
 	python := realPython()
 	s := oddServer(t, script(fmt.Sprintf("echo 0 > %s/cgroup.procs", limitedGroup(t))), "REPL_PYTHON="+python)
 	const grow, die = "x = bytearray(512 << 20)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
@@ -312,13 +316,12 @@ const ordinaryID = 65534
 // can read. The user gets the paths.
 func (s *started) becomeOrdinary(t *testing.T, paths []string) {
 	t.Helper()
-	public, state := filepath.Dir(s.dir), t.TempDir()
+	public, state := filepath.Dir(s.dir), s.setting("REPL_STATE_DIR")
 	self := filepath.Join(public, "server")
 	publish(t, s.cmd.Path, self, 0o755)
 	s.cmd.Path = self
-	s.cmd.Env = append(s.cmd.Env, "REPL_STATE_DIR="+state)
-	err := os.Chmod(public, 0o755)
-	for _, path := range append(paths, state) {
+	err := cmp.Or(os.Chmod(public, 0o755), os.MkdirAll(state, 0o700))
+	for _, path := range append(paths, state, filepath.Dir(state)) {
 		err = cmp.Or(err, os.Chown(path, ordinaryID, ordinaryID))
 	}
 	if err != nil {
@@ -333,6 +336,7 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 		t.Skip("waits until every rung has failed")
 	}
 	overStdio(t, "only the server's own user may connect")
+	notApart(t, "no program becomes another user's")
 	t.Parallel() // it waits most of its time
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil || os.Getuid() != 0 {
@@ -346,7 +350,7 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 
 	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))
-	s.asleep(pid)
+	asleep(t, pid)
 	if st, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
 		t.Skip("a program can't become another user's here: ", err)
 	}

@@ -107,12 +107,6 @@ func TestServerStatus(t *testing.T) {
 	}
 	t.Parallel()
 	s := startServer(t, ownEnvironment, "REPL_MAX_STATE=1GiB")
-	state := ""
-	for _, kv := range s.cmd.Env {
-		if dir, ok := strings.CutPrefix(kv, "REPL_STATE_DIR="); ok {
-			state = dir
-		}
-	}
 	r := s.do("server_status")
 	matches(t, r, map[string]string{
 		"Version":   fmt.Sprintf(`^[0-9]+\.[0-9]+\.\S+ \(go[^)]+\), pid %d, up [0-9.]+s$`, s.engine()),
@@ -122,7 +116,7 @@ func TestServerStatus(t *testing.T) {
 		"Jobs":      "^0 of at most 1,000 at once$",
 		"Sessions":  "^0 of at most 50$",
 		"Processes": `^0 of jobs and sessions, 0 B; the server itself [0-9.]+ MiB$`,
-		"Disk":      `^0 B of at most 1\.0 GiB of output in ` + regexp.QuoteMeta(state) + `, [0-9.]+ .iB free$`,
+		"Disk":      `^0 B of at most 1\.0 GiB of output in ` + regexp.QuoteMeta(s.records()) + `, [0-9.]+ .iB free$`,
 		"Orphans":   "^$",
 	})
 

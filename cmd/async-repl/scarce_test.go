@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -58,24 +59,16 @@ func as(uid int, code string) func(*testing.T, *started) {
 		if os.Getuid() != 0 {
 			t.Skip("becoming another user needs root")
 		}
-		home := filepath.Join(t.TempDir(), "home") // open to others once its parents are
-		for dir := t.TempDir(); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-			if err := os.Chmod(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		os.Chmod(filepath.Dir(home), 0o755)
+		state := newState(t)
+		home, work := filepath.Dir(state), filepath.Join(filepath.Dir(state), "work")
 		self := filepath.Join(home, "server")
 		publish(t, s.cmd.Path, self, 0o755)
-		if err := os.Chown(home, uid, uid); err != nil {
+		if err := cmp.Or(os.Mkdir(work, 0o755), os.Chown(work, uid, uid), os.Chown(home, uid, uid)); err != nil {
 			t.Fatal(err)
 		}
-		s.dir = home
-		s.cmd.Path, s.cmd.Args, s.cmd.Dir = self, []string{self}, home
-		s.cmd.Env = append(s.cmd.Env, "HOME="+home, "TMPDIR="+home, "REPL_STATE_DIR="+home+"/state")
+		s.dir = work
+		s.cmd.Path, s.cmd.Args, s.cmd.Dir = self, []string{self}, work
+		s.cmd.Env = append(s.cmd.Env, "HOME="+home, "TMPDIR="+home, "REPL_STATE_DIR="+state)
 		python(fmt.Sprintf("import resource\n%s\nos.setgroups([]); os.setgid(%d); os.setuid(%[2]d)", code, uid))(t, s)
 	}
 }
@@ -177,6 +170,7 @@ func TestLittleMemory(t *testing.T) {
 }
 
 func TestReadOnlyWorkspace(t *testing.T) {
+	notApart(t, "it needs a state directory")
 	t.Parallel()
 	s := prepare(t, "REPL_STATE_DIR=/proc/none")
 	private("mount --bind . .; mount -o remount,bind,ro . .; cd \"$PWD\"")(t, s)
@@ -202,6 +196,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 }
 
 func TestWorkspaceGoes(t *testing.T) {
+	notApart(t, "it holds the workspace, or does not start")
 	t.Parallel()
 	s := startServer(t)
 	if err := os.Remove(s.dir); err != nil {
@@ -272,6 +267,7 @@ func TestNoTerminals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("mounts other terminals")
 	}
+	notApart(t, "it has terminals of its own")
 	for name, c := range map[string]struct{ mounts, says string }{
 		"no device": {"mount --bind /dev/null /dev/ptmx", "inappropriate ioctl"},
 		"none left": {"mount -t devpts -o newinstance,max=1,ptmxmode=666 devpts /dev/pts; mount --bind /dev/pts/ptmx /dev/ptmx", "kernel.pty.max"},

@@ -30,7 +30,7 @@ type surveyed struct {
 // survey starts a server whose directories are all below one.
 func survey(t *testing.T) *surveyed {
 	t.Helper()
-	root := t.TempDir()
+	root := filepath.Dir(newState(t))
 	var env []string
 	for variable, dir := range map[string]string{"REPL_STATE_DIR": "state", "REPL_WORKDIR": "work", "HOME": "home", "TMPDIR": "tmp", "XDG_CACHE_HOME": "cache"} {
 		if err := os.Mkdir(filepath.Join(root, dir), 0o700); err != nil {
@@ -38,7 +38,7 @@ func survey(t *testing.T) *surveyed {
 		}
 		env = append(env, variable+"="+filepath.Join(root, dir))
 	}
-	if httpEras[*transport] != "" {
+	if httpEra() != "" {
 		env = append(env, "REPL_ACCESS_LOG="+filepath.Join(root, "access.log"))
 	}
 	return &surveyed{started: startServer(t, env...), root: root}
@@ -87,7 +87,7 @@ func (s *surveyed) traces(texts ...string) (found []string) {
 	if err != nil {
 		s.t.Error(err)
 	}
-	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.engine())) // none once it has ended
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.inner())) // none once it has ended
 	for _, path := range open {
 		if to, err := os.Readlink(path); err == nil && strings.HasPrefix(to, s.root) {
 			add(path)
@@ -176,7 +176,7 @@ func TestSecretLeavesNoTrace(t *testing.T) {
 		t.Errorf("the output is in %v: the search misses the file that it fills", found)
 	}
 
-	must.Do(t, syscall.Kill(s.engine(), syscall.SIGQUIT))
+	must.Do(t, syscall.Kill(s.inner(), syscall.SIGQUIT))
 	polltest.Until(t, "the crash report", func() bool { return strings.Contains(s.log.String(), "goroutine ") })
 	s.stop()
 	s.exit()

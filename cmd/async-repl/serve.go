@@ -46,13 +46,17 @@ func serve(ctx context.Context, overHTTP bool, args []string, std standardStream
 	if in, ok := std.in.(*os.File); ok && set.listen == "" && tty.IsTerminal(in) {
 		fmt.Fprint(std.err, atTerminal)
 	}
-	set.Log = slog.New(slog.NewTextHandler(newLogWriter(std.err), &slog.HandlerOptions{Level: set.logLevel}))
-	var err error
+	set.Log = newLog(std.err, set.logLevel)
+	err := set.checkSandbox()
 	switch {
+	case err != nil:
 	case set.listen != "":
 		err = serveMany(ctx, set, signals, std.err)
 	case set.keeps:
-		err = serveFront(ctx, set, signals, args, std)
+		engines := &engines{settings: &set, args: args, log: newLogWriter(std.err)}
+		err = serveFront(ctx, set, signals, std, engines.attach)
+	case set.sandbox.On:
+		err = serveConfined(ctx, set, signals, std)
 	default:
 		err = serveOne(ctx, set, signals, std.in, std.out)
 	}
@@ -79,21 +83,26 @@ func configured(overHTTP bool, args []string, std standardStreams) (set settings
 	if set.Workspace == "" {
 		err = fmt.Errorf("finding the current directory: %w: start the server in one that exists, or set REPL_WORKDIR", cwdErr)
 	}
-	set.Version, set.GuardEnv, set.Since = ownVersion(), os.Environ(), time.Now()
 	if err == nil {
 		set.Shell, err = findShell(set.Shell)
 	}
 	if err == nil {
-		set.Guard, err = guardLine()
-	}
-	if err == nil {
-		set.Pip, err = commandLine(pipCommand)
+		err = set.complete()
 	}
 	if err != nil {
 		fmt.Fprintln(std.err, "async-repl:", err)
 		return set, 1, false
 	}
 	return set, 0, true
+}
+
+// complete sets what an engine needs of this process.
+func (s *settings) complete() (err error) {
+	s.Version, s.GuardEnv, s.Since = ownVersion(), os.Environ(), time.Now()
+	if s.Guard, err = guardLine(); err == nil {
+		s.Pip, err = commandLine(pipCommand)
+	}
+	return err
 }
 
 // exitTime bounds the time from the first signal to the server's exit. Claude Code 2.1.329 sends
@@ -108,7 +117,7 @@ const exitTime = 380 * time.Millisecond
 func serveOne(ctx context.Context, set settings, signals caughtSignals, in io.ReadCloser, out io.WriteCloser) error {
 	os.Stdout = os.Stderr // standard output belongs to the protocol
 
-	eng, err := engine.New(set.Config)
+	eng, err := set.newEngine()
 	if err != nil {
 		return err
 	}
@@ -239,7 +248,7 @@ func (s *settings) client() engine.Client {
 // connection returns the configuration of an MCP server for a connection.
 func (s *settings) connection(backend server.Backend) server.Config {
 	return server.Config{
-		Backend: backend, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages,
+		Backend: backend, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages, Page: s.pageAt,
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,14 +39,11 @@ func TestSessionTTL(t *testing.T) {
 // A ~ stands for the home directory in every path, as in a shell.
 func TestPathsBelowTheHome(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
+	home := filepath.Dir(newState(t))
 	s := startServer(t, "HOME="+home)
-	if err := os.MkdirAll(filepath.Join(home, "lab", "~"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "lab", "here.py"), []byte("import os; print(os.getcwd(), __file__)"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	// A job fills it, because a sandbox has a home of its own.
+	const fill = `mkdir -p "$HOME/lab/~" && echo "import os; print(os.getcwd(), __file__)" > ~/lab/here.py`
+	holds(t, s.do("execute_command_async", "command", fill, "wait_seconds", 60), "Status", "completed")
 	s.do("create_session", "name", "lab", "cwd", "~/lab")
 	file := filepath.Join(home, "lab", "here.py")
 	if got := s.do("execute_python", "session", "lab", "path", "~/lab/here.py", "wait_seconds", 60); got.Section("STDOUT") != home+"/lab "+file+"\n" {

@@ -39,6 +39,9 @@ type settings struct {
 	linger        time.Duration
 	lingerGoodbye time.Duration
 
+	sandbox sandboxSettings
+	inside  *inside // nil: this process is in no sandbox of ours
+
 	// How clients connect.
 	transport  string // "stdio", "http", or "" if the other settings decide
 	host, port string
@@ -48,6 +51,9 @@ type settings struct {
 	origins    []string
 	metrics    string // the address of the metrics; "": they are not served
 	accessLog  string // a file; "": none
+
+	page   string // "on": HTTP serves the page; "off": no person's page shows the jobs; "": async-repl page does
+	pageAt string // what serves the page, for agents; "": nothing
 }
 
 // A setting is one row of the table that flags, variables, help text and docs/settings.md are
@@ -142,24 +148,23 @@ var table = []setting{
 	{"REPL_ACCESS_LOG", "access-log", "none", "the file to which each request over HTTP adds a line of JSON",
 		func(s *settings, v string) error { return setPath(&s.accessLog, v) }},
 
-	// The sandbox is not built yet: only the values that mean its absence are allowed.
-	{"REPL_SANDBOX", "", "", "", only("none", "false")},
+	{"REPL_PAGE", "page", "off over HTTP; `async-repl page` shows all", "on: HTTP serves the page, to watch and answer jobs, at / of its address; off: `async-repl page` does not show them either",
+		func(s *settings, v string) error { return setPage(&s.page, v) }},
+
+	{"REPL_SANDBOX", "sandbox", "none", "none, or workspace: everything that jobs do is confined",
+		func(s *settings, v string) error { return setSandbox(&s.sandbox, v) }},
+	{"REPL_SANDBOX_READ", "sandbox-read", "none", "more paths that a sandbox reads, with : between",
+		func(s *settings, v string) error { return setPaths(&s.sandbox.Read, v) }},
+	{"REPL_SANDBOX_WRITE", "sandbox-write", "none", "more paths that a sandbox writes, with : between",
+		func(s *settings, v string) error { return setPaths(&s.sandbox.Write, v) }},
+	{"REPL_SANDBOX_NET", "sandbox-net", "none", "what a sandbox reaches: none, all, or a list of HOST[:PORT], *.HOST and packages, with commas",
+		func(s *settings, v string) error { return setNetwork(&s.sandbox, v) }},
+	{"REPL_SANDBOX_ENV", "sandbox-env", "none", "names of variables that a sandbox gets although they look like secrets, with commas",
+		func(s *settings, v string) error { return setNames(&s.sandbox.Pass, v) }},
 }
 
 // otherNames are flags of the same meaning as one of the table, as other servers name them.
 var otherNames = map[string][]string{"workdir": {"workspace", "workspace-dir"}}
-
-// only returns a setter that refuses every value but these.
-func only(values ...string) func(*settings, string) error {
-	return func(_ *settings, v string) error {
-		for _, ok := range values {
-			if v == ok {
-				return nil
-			}
-		}
-		return fmt.Errorf("only %s: anything else is not built", strings.Join(values, " or "))
-	}
-}
 
 func setSwitch(to *bool, v string) error {
 	switch v {
@@ -178,6 +183,18 @@ func setImages(no *bool, v string) error {
 		return errors.New("on or off")
 	}
 	*no = v == "off"
+	return nil
+}
+
+func setPage(to *string, v string) error {
+	switch v {
+	case "on", "true", "1":
+		*to = "on"
+	case "off", "false", "0":
+		*to = "off"
+	default:
+		return errors.New("on or off")
+	}
 	return nil
 }
 
@@ -298,7 +315,7 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	given := make(map[string]*givenFlag)
 	for _, row := range table {
 		if row.flag != "" {
-			given[row.flag] = &givenFlag{isSwitch: row.fallback == "false"}
+			given[row.flag] = &givenFlag{isSwitch: row.fallback == "false" || row.flag == "page"}
 			for _, name := range append(otherNames[row.flag], row.flag) {
 				flags.Var(given[row.flag], name, row.about)
 			}
@@ -310,6 +327,8 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unknown command %q: see async-repl help", flags.Arg(0))
 	}
+	// Another setting of a sandbox confines nothing without REPL_SANDBOX.
+	chosen, widens := false, ""
 	for _, row := range table {
 		name, value := row.env, getenv(row.env)
 		if v := given[row.flag]; v != nil && v.text != "" {
@@ -321,6 +340,14 @@ func parseSettings(args []string, getenv func(string) string, cwd string, serve 
 		if err := row.set(&s, value); err != nil {
 			return s, fmt.Errorf("%s=%q can't be used; allowed: %w", name, value, err)
 		}
+		if row.flag == "sandbox" {
+			chosen = true
+		} else if strings.HasPrefix(row.flag, "sandbox-") {
+			widens = fmt.Sprintf("%s=%q", name, value)
+		}
+	}
+	if widens != "" && !chosen {
+		return s, fmt.Errorf("%s is for a sandbox, and there is none: set REPL_SANDBOX to workspace, or to none if nothing is to be confined", widens)
 	}
 	return s, s.chooseTransport(serve)
 }

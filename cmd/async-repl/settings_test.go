@@ -41,6 +41,7 @@ func TestSettings(t *testing.T) {
 		}},
 		"workspace":     {args: []string{"-workspace", "/that"}, is: func(s settings) bool { return s.Workspace == "/that" }},
 		"workspace dir": {args: []string{"-workspace-dir=/that"}, is: func(s settings) bool { return s.Workspace == "/that" }},
+		"in a sandbox":  {args: []string{"-sandbox", "workspace"}, is: func(s settings) bool { return s.sandbox.On && s.sandbox.Hosts == nil && !s.sandbox.Network }},
 		"no sandbox":    {env: map[string]string{"REPL_SANDBOX": "false"}, is: func(settings) bool { return true }},
 		"toolsets":      {env: map[string]string{"REPL_TOOLSETS": "core,namespace"}, is: func(s settings) bool { return slices.Equal(s.toolsets, []string{"core", "namespace"}) }},
 		"memory":        {env: map[string]string{"REPL_MEMORY_MB": "300"}, is: func(s settings) bool { return s.MemoryMB == 300 }},
@@ -56,6 +57,19 @@ func TestSettings(t *testing.T) {
 		"CI":            {env: map[string]string{"CI": "true"}, is: func(s settings) bool { return s.linger == 0 }},
 		"CI, lingering": {args: []string{"-linger", "90"}, env: map[string]string{"CI": "1"}, is: func(s settings) bool { return s.linger == 90*time.Second }},
 		"goodbye":       {env: map[string]string{"REPL_LINGER_GOODBYE": "1h"}, is: func(s settings) bool { return s.lingerGoodbye == time.Hour }},
+		"sandbox": {args: []string{"-sandbox-read", "/a b:/c", "-sandbox-net=a.example:443,packages"}, env: map[string]string{"REPL_SANDBOX": "workspace", "REPL_SANDBOX_WRITE": "/d", "REPL_SANDBOX_ENV": "A_TOKEN, B_KEY"}, is: func(s settings) bool {
+			return slices.Equal(s.sandbox.Read, []string{"/a b", "/c"}) && slices.Equal(s.sandbox.Write, []string{"/d"}) && len(s.sandbox.Hosts) > 1 && !s.sandbox.Network &&
+				slices.Equal(s.sandbox.Pass, []string{"A_TOKEN", "B_KEY"})
+		}},
+		"all networks":  {env: map[string]string{"REPL_SANDBOX": "workspace", "REPL_SANDBOX_NET": "all"}, is: func(s settings) bool { return s.sandbox.Network && s.sandbox.Hosts == nil }},
+		"no network":    {args: []string{"-sandbox-net", "none"}, env: map[string]string{"REPL_SANDBOX": "none", "REPL_SANDBOX_NET": "all"}, is: func(s settings) bool { return !s.sandbox.Network }},
+		"no page":       {is: func(s settings) bool { return s.page == "" && s.pageAt == "async-repl page" }},
+		"page off":      {env: map[string]string{"REPL_PAGE": "off"}, is: func(s settings) bool { return s.page == "off" && s.pageAt == "" }},
+		"page":          {args: []string{"-page", "-public-url", "https://repl.example/"}, serve: true, is: func(s settings) bool { return s.page == "on" }},
+		"page on":       {args: []string{"-page=on"}, serve: true, is: func(s settings) bool { return s.page == "on" && s.pageAt == "" }},
+		"served, local": {serve: true, is: func(s settings) bool { return s.pageAt == "async-repl page" }},
+		"served, many":  {args: []string{"-tokens", "/t"}, serve: true, is: func(s settings) bool { return s.pageAt == "" }},
+		"page, then":    {args: []string{"-page", "-listen", "127.0.0.1:80"}, is: func(s settings) bool { return s.page == "on" && s.listen == "127.0.0.1:80" }},
 		"unknown REPL_": {env: map[string]string{"REPL_ID": "of another program"}, is: func(settings) bool { return true }},
 
 		"bad keeper":      {env: map[string]string{"REPL_KEEPER": "true"}, err: []string{"REPL_KEEPER", "true", "on or off"}},
@@ -75,7 +89,14 @@ func TestSettings(t *testing.T) {
 		"relative":        {env: map[string]string{"REPL_WORKDIR": "sub"}, err: []string{"REPL_WORKDIR", "sub", "absolute"}},
 		"bad flag":        {args: []string{"-grace", "x"}, err: []string{"-grace", `"x"`}},
 		"no such flag":    {args: []string{"-nope"}, err: []string{"nope", "see async-repl help"}},
-		"not built":       {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
+		"bad sandbox":     {env: map[string]string{"REPL_SANDBOX": "strict"}, err: []string{"REPL_SANDBOX", "strict", "none"}},
+		"bad read":        {env: map[string]string{"REPL_SANDBOX_READ": "/a:~/b"}, err: []string{"REPL_SANDBOX_READ", "/a:~/b", "absolute paths with : between"}},
+		"bad write":       {args: []string{"-sandbox-write", "/a::/b"}, err: []string{"-sandbox-write", "absolute paths"}},
+		"bad network":     {args: []string{"-sandbox-net", "https://a.example"}, err: []string{"-sandbox-net", "all, or a list", "is a URL"}},
+		"bad names":       {env: map[string]string{"REPL_SANDBOX_ENV": "A=b"}, err: []string{"REPL_SANDBOX_ENV", "names of variables"}},
+		"bad name":        {env: map[string]string{"REPL_SANDBOX_ENV": "A_TOKEN,*"}, err: []string{"REPL_SANDBOX_ENV", "names of variables"}},
+		"absent sandbox":  {args: []string{"-sandbox-net", "packages"}, err: []string{"-sandbox-net", "set REPL_SANDBOX to workspace, or to none"}},
+		"absent, named":   {env: map[string]string{"REPL_SANBOX": "workspace", "REPL_SANDBOX_READ": "/data"}, err: []string{"REPL_SANDBOX_READ", "workspace, or to none"}},
 		"bad transport":   {env: map[string]string{"REPL_TRANSPORT": "sse"}, err: []string{"REPL_TRANSPORT", "sse", "streamable-http"}},
 		"bad port":        {env: map[string]string{"REPL_PORT": "65536"}, err: []string{"REPL_PORT", "65536", "65535"}},
 		"bad URL":         {args: []string{"-public-url", "repl.example"}, serve: true, err: []string{"-public-url", "repl.example", "https://HOST"}},
@@ -85,6 +106,10 @@ func TestSettings(t *testing.T) {
 		"serve stdio":     {args: []string{"-transport", "stdio"}, serve: true, err: []string{"serve", "stdio", "-transport"}},
 		"stdio address":   {args: []string{"-transport", "stdio"}, env: map[string]string{"REPL_PORT": "80"}, err: []string{"stdio", "REPL_PORT"}},
 		"two addresses":   {args: []string{"-listen", "127.0.0.1:80", "-port", "81"}, err: []string{"127.0.0.1:80", "-port"}},
+		"bad page":        {env: map[string]string{"REPL_PAGE": "yes"}, serve: true, err: []string{"REPL_PAGE", "yes", "on or off"}},
+		"page of stdio":   {env: map[string]string{"REPL_PAGE": "on"}, err: []string{"-page (REPL_PAGE=on) is about HTTP", "serve -page", "async-repl page"}},
+		"page of one":     {args: []string{"-page", "-transport", "stdio"}, err: []string{"-page (REPL_PAGE=on) is about HTTP"}},
+		"page below":      {args: []string{"-page", "-public-url", "https://a.example/repl/mcp"}, serve: true, err: []string{"-page", "https://a.example/repl", "a name or a port of its own"}},
 		"bad TTL":         {env: map[string]string{"REPL_SESSION_TTL": "a while"}, err: []string{"REPL_SESSION_TTL", "a while", "minutes", "90s"}},
 		"negative TTL":    {env: map[string]string{"REPL_SESSION_TTL": "-5"}, err: []string{"REPL_SESSION_TTL", "-5", "minutes"}},
 		"endless TTL":     {env: map[string]string{"REPL_SESSION_TTL": "inf"}, err: []string{"REPL_SESSION_TTL", "inf", "minutes"}},
@@ -109,5 +134,20 @@ func TestSettings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The summary of a sandbox stays one short line: of paths that do not fit it says only how many there are.
+func TestSandboxSummary(t *testing.T) {
+	long := "/srv/" + strings.Repeat("x", 80)
+	for want, writes := range map[string][]string{
+		"workspace; writes /srv/app, /data, /tmp; home hidden; network none":     {"/srv/app", "/data"},
+		"workspace; writes /srv/app, /tmp and 1 more; home hidden; network none": {"/srv/app", long},
+		"workspace; writes /tmp and 1 more; home hidden; network none":           {long},
+		"workspace; writes /tmp and 2 more; home hidden; network none":           {long, "/data"},
+	} {
+		if got := (sandboxSettings{}).summary(writes); got != want {
+			t.Errorf("%q: got %q, want %q", writes, got, want)
+		}
 	}
 }

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +40,11 @@ func newLogWriter(stderr io.Writer) io.Writer {
 	return stderr
 }
 
+// newLog returns a log of lines from a level on.
+func newLog(stderr io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(newLogWriter(stderr), &slog.HandlerOptions{Level: level}))
+}
+
 func (l *logWriter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,6 +64,17 @@ func (l *logWriter) Write(line []byte) (int, error) {
 		rest = rest[n:]
 	}
 	return len(line), nil
+}
+
+// printable replaces the control characters of a log, except tabs and newlines, by question marks. Jobs that run as
+// the user of an engine can write to its standard error, which a person reads on a terminal.
+func printable(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // writable reports whether a write of up to pipeBuf bytes would not block.

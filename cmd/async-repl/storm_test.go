@@ -132,7 +132,7 @@ func (s *storm) plant(hides bool) {
 
 // guards returns the pids of the server's guards.
 func (s *storm) guards() (pids []int) {
-	for _, pid := range children(s.engine()) {
+	for _, pid := range children(s.inner()) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.HasSuffix(line, []byte("\x00"+guardCommand+"\x00")) {
 			pids = append(pids, pid)
 		}
@@ -142,7 +142,7 @@ func (s *storm) guards() (pids []int) {
 
 // workers returns the pids of the server's Python processes.
 func (s *storm) workers() (pids []int) {
-	for _, pid := range children(s.engine()) {
+	for _, pid := range children(s.inner()) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00faulthandler\x00")) {
 			pids = append(pids, pid)
 		}

@@ -150,6 +150,9 @@ func TestTenantWithoutATokenEnds(t *testing.T) {
 	polltest.Until(t, "the end of the tenant", func() bool {
 		return strings.Contains(s.log.String(), `msg="a tenant without a token has ended" tenant=alice`)
 	})
+	if s.confined { // its process ends a moment later
+		polltest.Until(t, "the end of its process", func() bool { return s.tenantChain(filepath.Join(s.dir, "alice")) == nil })
+	}
 	file.write(t, lines...)
 	s.hangUp("tokens reread")
 	if got := newerClient(t, url, file.tokens["alice"]).do("check_job_status", "job_id", id); got.Header("Past") == "" {

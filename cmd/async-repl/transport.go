@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ const unset = time.Duration(-1)
 
 // serveTTL is how long a Python session can be idle under HTTP, where no end of input ends it.
 const serveTTL = 2 * time.Hour
+
+// pageCommand is what serves the page if the server does not.
+const pageCommand = "async-repl page"
 
 func setTransport(to *string, v string) error {
 	switch v {
@@ -70,6 +74,12 @@ func (s *settings) overHTTP() error {
 	if s.SessionTTL == unset {
 		s.SessionTTL = serveTTL
 	}
+	if u, err := url.Parse(s.publicURL); s.page == "on" && (err != nil || u.Path != "") {
+		return fmt.Errorf("-page (REPL_PAGE=on) can't be served below the path of -public-url %s (REPL_PUBLIC_URL): give the server a name or a port of its own", s.publicURL)
+	}
+	if s.page == "" && s.access.tokens == "" { // the clients are of this user and machine
+		s.pageAt = pageCommand
+	}
 	return s.access.check()
 }
 
@@ -82,6 +92,12 @@ func (s *settings) overStdio() error {
 	}
 	if s.access != (accessSettings{}) {
 		return errors.New("-tokens, -trusted-tenants, -tls-cert, -tls-key and -behind-proxy (REPL_TOKENS, …) are about HTTP: start async-repl serve, or leave them out")
+	}
+	if s.page == "on" {
+		return errors.New("-page (REPL_PAGE=on) is about HTTP: start async-repl serve -page, or leave it out and run async-repl page, which shows servers over stdio")
+	}
+	if s.page == "" {
+		s.pageAt = pageCommand
 	}
 	s.SessionTTL = max(s.SessionTTL, 0)
 	return nil

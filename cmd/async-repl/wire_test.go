@@ -38,6 +38,7 @@ import (
 //
 // With -update, the received lines replace those in the files.
 func TestWire(t *testing.T) {
+	notApart(t, "replies name it, too")
 	files, err := filepath.Glob("testdata/wire/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -77,9 +78,8 @@ type conversation struct {
 }
 
 func newConversation(t *testing.T, script *txtar.Archive) *conversation {
-	state := t.TempDir()
 	// An interpreter that is used as it is makes no environment.
-	env := []string{"REPL_PYTHON=" + realPython(), "REPL_STATE_DIR=" + state}
+	env := []string{"REPL_PYTHON=" + realPython()}
 	var vary []variable
 	for _, f := range script.Files {
 		data := string(f.Data)
@@ -92,7 +92,7 @@ func newConversation(t *testing.T, script *txtar.Archive) *conversation {
 	}
 	s := startProcess(t, env...)
 	c := &conversation{t: t, s: s, lines: bufio.NewReader(s.out), lets: make(map[string]string)}
-	c.names = names{fixed: []string{s.dir, "WORKSPACE", state, "STATE", ownVersion(), "VERSION"}, vary: vary}
+	c.names = names{fixed: []string{s.dir, "WORKSPACE", s.records(), "STATE", ownVersion(), "VERSION"}, vary: vary}
 	return c
 }
 

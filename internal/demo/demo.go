@@ -54,8 +54,17 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	stderr = &shared{w: stderr}
-	start := func() (*client.Process, error) {
+	home, err := newHome(p, dir)
+	if err != nil {
+		return fmt.Errorf("making a home directory: %w", err)
+	}
+	defer home.close()
+	start := func(sandbox string) (*client.Process, error) {
 		server := p.command(ctx, workspace, filepath.Join(dir, "state"))
+		if sandbox != "" {
+			server = home.command(ctx)
+			server.Env = append(server.Env, "REPL_SANDBOX="+sandbox)
+		}
 		server.Env = append(server.Env, "REPL_LINGER=1m") // also if CI is set
 		server.Stderr = stderr
 		server.WaitDelay = 5 * time.Second
@@ -68,11 +77,11 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 		}
 		return c, nil
 	}
-	c, err := start()
+	c, err := start("")
 	if err != nil {
 		return err
 	}
-	played := &player{ctx: ctx, start: start, stdio: c, out: stdout, ids: make(ids)}
+	played := &player{ctx: ctx, start: start, stdio: c, home: home, out: stdout, ids: make(ids)}
 	if played.many, err = p.serveTwo(ctx, dir, stderr); err == nil {
 		fmt.Fprintf(stdout, "async-repl demo: a server in a new workspace, over stdio; at the end another one, over HTTP\n")
 		err = errors.Join(played.play(steps), played.many.close())
@@ -127,7 +136,7 @@ func (p Program) serveTwo(ctx context.Context, dir string, stderr io.Writer) (*m
 	}
 	workspace := filepath.Join(dir, "many")
 	m.cmd = p.command(ctx, workspace, workspace+"-state",
-		"serve", "-listen", "127.0.0.1:0", "-tokens", path, "-trusted-tenants", "-toolsets", "core,files")
+		"serve", "-listen", "127.0.0.1:0", "-tokens", path, "-trusted-tenants", "-page", "-toolsets", "core,files")
 	log, err := m.cmd.StderrPipe()
 	if err := errors.Join(err, os.Mkdir(workspace, 0o700), m.cmd.Start()); err != nil {
 		return nil, err

@@ -9,6 +9,9 @@
 //	engine          the step is left out if no engine can outlive its client here
 //	as TENANT, by the protocol of VERSION
 //	                the next calls of the step go over HTTP, not over stdio
+//	sandbox VALUE   the next calls go to a server with this REPL_SANDBOX, in a home directory with a key
+//	                and a .bashrc; PORT there is a port that can be called. The step is left out if no
+//	                sandbox can start
 //	client is killed, client quits
 //	                the next calls come from another client over stdio: this happens to the one before
 //	show PAGE PART  a part of a page shows the next call, such as show docs/terminals.md screen

@@ -19,14 +19,18 @@ import (
 type player struct {
 	ctx   context.Context
 	out   io.Writer
-	start func() (*client.Process, error) // starts a client over stdio
-	stdio *client.Process                 // the last one
+	start func(sandbox string) (*client.Process, error) // starts a client over stdio; "": not in the home directory
+	stdio *client.Process                               // the last one that is not
+	home  *home
 	many  *manyServer
 	ids   ids
 
-	as    string         // the client over HTTP that the last call came from; "": none did
+	as    string         // the client over HTTP that the last call of the step came from; "": none did
 	http  client.HTTP    // how it reaches the server
 	other *client.Client // the client itself
+
+	sandbox string          // the setting of the server in the home directory; "" if the last call went to another
+	there   *client.Process // the client of that server
 }
 
 // play plays the steps in order. Its error names those that failed.
@@ -49,8 +53,9 @@ func (p *player) play(steps []step) error {
 	return nil
 }
 
-func (p *player) step(s step) error {
+func (p *player) step(s step) (err error) {
 	p.as = ""
+	defer func() { err = errors.Join(err, p.enter("")) }()
 	if s.lasts {
 		if why, err := p.endsWithClient(); why != "" || err != nil {
 			if err == nil {
@@ -69,7 +74,23 @@ func (p *player) step(s step) error {
 			return nil
 		}
 	}
+	if s.confined {
+		why, err := p.home.refusal(p.ctx)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			p.print("left out:", why)
+			return nil
+		}
+	}
 	for _, c := range s.calls {
+		if c.sandbox != p.sandbox {
+			fmt.Fprintf(p.out, "   with REPL_SANDBOX=%s:\n", c.sandbox)
+			if err := p.enter(c.sandbox); err != nil {
+				return err
+			}
+		}
 		if c.after != "" {
 			fmt.Fprintf(p.out, "   the %s; another one comes:\n", c.after)
 			if err := p.next(c.after); err != nil {
@@ -118,9 +139,24 @@ func (p *player) next(after string) error {
 	if err := leave(); err != nil {
 		return err
 	}
-	next, err := p.start()
+	next, err := p.start("")
 	if err == nil {
 		p.stdio = next
+	}
+	return err
+}
+
+// enter ends the server in the home directory, and starts one there with this sandbox unless it is "".
+func (p *player) enter(sandbox string) (err error) {
+	if p.sandbox != "" {
+		err = p.there.Close()
+	}
+	p.sandbox = ""
+	if sandbox == "" || err != nil {
+		return err
+	}
+	if p.there, err = p.start(sandbox); err == nil {
+		p.sandbox = sandbox
 	}
 	return err
 }
@@ -137,9 +173,15 @@ func (p *player) call(tool string, args map[string]any) (string, error) {
 	if path, ok := strings.CutPrefix(tool, "GET /files/"); ok {
 		return p.http.GetFile(p.ctx, path)
 	}
+	if path, ok := strings.CutPrefix(tool, "POST /api/"); ok {
+		return "", p.http.PostAPI(p.ctx, path, args)
+	}
 	client := p.stdio.Client
 	if p.as != "" {
 		client = p.other
+	}
+	if p.sandbox != "" {
+		client = p.there.Client
 	}
 	raw, err := client.Request(p.ctx, "tools/call", map[string]any{"name": tool, "arguments": args})
 	if err != nil {

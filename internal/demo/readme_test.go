@@ -44,8 +44,8 @@ func TestDocs(t *testing.T) {
 // their steps.
 func addShown(parts map[string]string, steps []step) {
 	for _, s := range steps {
-		part, as := "", "" // where the call before is shown, and who made it
-		left := ""         // a sign for the calls that are left out before the next one
+		part, as, sandbox := "", "", "" // where the call before is shown, who made it, and the sandbox of its server
+		left := ""                      // a sign for the calls that are left out before the next one
 		for _, c := range s.calls {
 			if c.shown == "" {
 				left = "    …\n"
@@ -65,6 +65,10 @@ func addShown(parts map[string]string, steps []step) {
 			if c.as != as {
 				as = c.as
 				text = "as " + as + "\n" + text
+			}
+			if c.sandbox != sandbox {
+				sandbox = c.sandbox
+				text = "with REPL_SANDBOX=" + sandbox + "\n" + text
 			}
 			if c.want != nil {
 				text += "< " + strings.Join(c.want, "\n  ") + "\n"

@@ -20,19 +20,21 @@ var Session string
 
 // A step is one feature that a script shows.
 type step struct {
-	title string
-	needs string // a shell command; "": none
-	lasts bool   // an engine must outlive its client
-	calls []call
+	title    string
+	needs    string // a shell command; "": none
+	lasts    bool   // an engine must outlive its client
+	confined bool   // a sandbox must be able to start
+	calls    []call
 }
 
 // A call is a call of a tool and the expected reply, as the script has them.
 type call struct {
-	as    string   // the client over HTTP; "": the one over stdio
-	after string   // what happens to the client over stdio before the call, killed or quits; "": nothing
-	shown string   // the page and its part that show it; "": none does
-	lines []string // the tool, then the arguments
-	want  []string // nil: any reply
+	as      string   // the client over HTTP; "": the one over stdio
+	sandbox string   // the setting of the server in the home directory; "" if the step uses another server
+	after   string   // what happens to the client over stdio before the call, killed or quits; "": nothing
+	shown   string   // the page and its part that show it; "": none does
+	lines   []string // the tool, then the arguments
+	want    []string // nil: any reply
 }
 
 // What can happen to a client.
@@ -44,11 +46,11 @@ const (
 // parse returns the steps of a script.
 func parse(script string) ([]step, error) {
 	var steps []step
-	var as, after, shown string
+	var as, sandbox, after, shown string
 	var section *[]string // the call or the reply that deeper lines belong to
 	for n, line := range strings.Split(strings.TrimSpace(script), "\n") {
 		if title, ok := strings.CutPrefix(line, "# "); ok {
-			steps, as, after, shown, section = append(steps, step{title: title}), "", "", "", nil
+			steps, as, sandbox, after, shown, section = append(steps, step{title: title}), "", "", "", "", nil
 			continue
 		}
 		if steps == nil {
@@ -58,7 +60,7 @@ func parse(script string) ([]step, error) {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case word == ">":
-			s.calls = append(s.calls, call{as: as, after: after, shown: shown, lines: []string{rest}})
+			s.calls = append(s.calls, call{as: as, sandbox: sandbox, after: after, shown: shown, lines: []string{rest}})
 			after, shown = "", ""
 			section = &s.calls[len(s.calls)-1].lines
 		case word == "<" && section != nil:
@@ -70,6 +72,8 @@ func parse(script string) ([]step, error) {
 			after, section = line, nil
 		case line == "engine":
 			s.lasts = true
+		case word == "sandbox":
+			sandbox, s.confined, section = rest, true, nil
 		case word == "show":
 			shown, section = rest, nil
 		case section != nil && word == "":

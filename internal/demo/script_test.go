@@ -91,16 +91,23 @@ client is killed
 client quits
 > see
 > see
+
+# three
+sandbox workspace
+> see
+sandbox none
+> see
 `)
 	want := []step{
-		{"one", "command -v less", false, []call{
-			{"", "", "README.md session", []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
-			{"bob, by the protocol of 2025", "", "", []string{"look"}, nil},
+		{"one", "command -v less", false, false, []call{
+			{"", "", "", "README.md session", []string{"run", "code: if x:", "      y", "", "  z", "wait_seconds: 0.5", `keys: ["q", "enter"]`}, []string{"Status: completed", "", "RESULT"}},
+			{"bob, by the protocol of 2025", "", "", "", []string{"look"}, nil},
 		}},
-		{"two", "", true, []call{
-			{"", "", "", []string{"see"}, []string{"nothing"}},
-			{"", killed, "", []string{"see"}, nil}, {"", quits, "", []string{"see"}, nil}, {"", "", "", []string{"see"}, nil},
+		{"two", "", true, false, []call{
+			{"", "", "", "", []string{"see"}, []string{"nothing"}},
+			{"", "", killed, "", []string{"see"}, nil}, {"", "", quits, "", []string{"see"}, nil}, {"", "", "", "", []string{"see"}, nil},
 		}},
+		{"three", "", false, true, []call{{"", "workspace", "", "", []string{"see"}, nil}, {"", "none", "", "", []string{"see"}, nil}}},
 	}
 	if err != nil || !reflect.DeepEqual(steps, want) {
 		t.Fatalf("%v\n got %v\nwant %v", err, steps, want)
