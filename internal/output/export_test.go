@@ -123,3 +123,6 @@ func (l TestLog) Cap() int64 {
 	}
 	return int64((l.store.shape.held - 1) * l.store.shape.segment)
 }
+
+// SetLargest bounds the files of the store, which have holes.
+func (s TestStore) SetLargest(size int64) { s.largest = size }

@@ -33,6 +33,7 @@ type log struct {
 	refused error  // why the disk refused the last write; nil: it didn't
 	tried   int64  // the end when the disk refused it
 	cantCut bool   // the file system can't punch holes
+	skipped bool   // Skip was called
 	scratch []byte // encoded records
 
 	mu sync.Mutex // is held briefly, never while the disk works
@@ -72,10 +73,52 @@ func (l *log) Write(s Stream, b []byte) (at int64) {
 	if l.closed || len(b) == 0 {
 		return at
 	}
+	if l.skipped && l.crowded() {
+		l.skip(at+int64(len(b)), Loss{Cap: int64(len(b))})
+		return at
+	}
 	if !l.due(len(b)) || !l.flush() || l.put(&segment{at: at, data: b, last: s}) != nil {
 		l.hold(s, b)
 	}
 	return at
+}
+
+func (l *log) Skip(to int64, why Loss) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.closed && to > l.end {
+		l.skipped = true
+		l.skip(to, why)
+	}
+}
+
+// skip is Skip for a caller that holds l.writing.
+func (l *log) skip(to int64, why Loss) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.gaps.add(Range{l.end, to})
+	count := func(n int64, sum *int64) {
+		n = min(max(n, 0), left)
+		*sum += n
+		left -= n
+	}
+	count(why.Cap, &l.loss.Cap)
+	count(why.Disk, &l.loss.Disk)
+	count(why.Limit, &l.loss.Limit)
+	l.gone |= allStreams
+	l.grow(to)
+}
+
+// mostGaps bounds the gaps of a log with Skip, because each [Stat] lists them. The middle that is cut out takes
+// gaps with it, so that a log has a few hundred.
+const mostGaps = 4096
+
+// crowded reports whether a write would follow one gap too many: then it is dropped, too.
+func (l *log) crowded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.gaps)
+	return n >= mostGaps && l.gaps[n-1].To == l.end
 }
 
 // due reports whether n more bytes should go to the file, with all before them. The caller holds
@@ -85,7 +128,7 @@ func (l *log) due(n int) bool {
 	if l.refused != nil {
 		return end-l.tried >= int64(l.store.shape.segment/4)
 	}
-	return l.index.count > 0 || end > l.store.shape.short
+	return l.index.count > 0 || end > l.store.shape.short || l.skipped
 }
 
 // hold appends b in memory. Beyond the limit there, the oldest segment is lost that is not of the
@@ -95,7 +138,7 @@ func (l *log) hold(s Stream, b []byte) {
 	defer l.mu.Unlock()
 	c, at := &l.store.shape, l.end
 	for len(b) > 0 {
-		if n := len(l.held); n == 0 || len(l.held[n-1].data) >= c.segment {
+		if n := len(l.held); n == 0 || len(l.held[n-1].data) >= c.segment || l.held[n-1].end() != at {
 			if n >= c.held {
 				l.dropHeld()
 			}
@@ -112,6 +155,9 @@ func (l *log) hold(s Stream, b []byte) {
 // dropHeld makes a segment in memory lost. The caller holds l.writing and l.mu.
 func (l *log) dropHeld() {
 	i := slices.IndexFunc(l.held, func(g segment) bool { return g.at >= l.store.shape.front })
+	if i < 0 { // Skip has made short segments: the first and the last have the beginning and the newest bytes
+		i = len(l.held) / 2
+	}
 	g := l.held[i]
 	l.gone |= g.set
 	more := l.gaps.add(Range{g.at, g.end()})
@@ -148,7 +194,7 @@ func (l *log) Finish() {
 	if l.final >= 0 {
 		return
 	}
-	if !l.closed && (l.index.count > 0 || l.end > l.store.shape.short) {
+	if !l.closed && (l.index.count > 0 || l.end > l.store.shape.short || l.skipped) {
 		l.flush()
 	}
 	l.mu.Lock()

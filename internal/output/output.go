@@ -149,6 +149,10 @@ type Log interface {
 	// Write appends a copy of b and returns the cursor of its first byte. It never fails: bytes that
 	// can't be kept are counted in [Stat].
 	Write(s Stream, b []byte) (at int64)
+	// Skip appends bytes up to cursor to that were dropped before they came here. They count as written
+	// and as dropped: for the causes in why, as far as those amount to no more than them. It takes no
+	// longer for more bytes. It does nothing if to is not beyond the end of the log.
+	Skip(to int64, why Loss)
 	// Attach keeps b beside the log, in one piece, and returns its number: 0, 1, 2, …. The caller must
 	// not change b any more. It never fails: [Reader.Attachment] says why b could not be kept.
 	Attach(b []byte) int

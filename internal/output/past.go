@@ -66,7 +66,7 @@ func (l *log) readFiles(stat Stat, short []Span) {
 	if l.final < 0 {
 		l.final = end
 	}
-	if rest := dropped - stat.Loss.Cap - stat.Loss.Disk - stat.Loss.Limit; errors.Is(err, fs.ErrNotExist) {
+	if rest := dropped - stat.Dropped; errors.Is(err, fs.ErrNotExist) {
 		l.loss.Limit += rest
 	} else if rest != 0 {
 		l.loss = Loss{Cap: x.cut.To - x.cut.From, Disk: dropped - (x.cut.To - x.cut.From)}

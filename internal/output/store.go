@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 )
 
 // A Config sets where logs are kept, and how much of them.
@@ -77,6 +78,8 @@ type store struct {
 	shape  shape
 	files  *descriptors
 
+	largest int64 // the bytes of one file, holes included
+
 	mu      sync.Mutex
 	dir     string // the last that config.Dir returned
 	disk    place
@@ -101,7 +104,18 @@ func newStore(c Config) *store {
 			limit = defaultMemory
 		}
 	}
-	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors()}
+	return &store{config: c, shape: newShape(limit, c.Dir != nil), files: newDescriptors(), largest: largestFile()}
+}
+
+// largestFile returns the size that no file can exceed: a record of an index has 48 bits for a cursor, and a write
+// beyond the limit of the process would end it by SIGXFSZ.
+func largestFile() int64 {
+	const most = 1 << 47
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_FSIZE, &r) != nil {
+		return most
+	}
+	return int64(min(most, r.Cur))
 }
 
 func (s *store) NewLog(id string) Log { return s.newLog(id) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // errCap means that a log has reached its cap on a file system that can't punch holes.
@@ -79,7 +80,11 @@ func (l *log) directory() (string, error) {
 // write is put once the files have names. The records are written before the bytes that they label,
 // so that no byte is without a label, whenever the process ends.
 func (l *log) write(g *segment) error {
-	if l.cantCut && l.stored >= l.store.shape.head+l.store.shape.tail {
+	most := l.store.shape.head + l.store.shape.tail
+	if gap := (Range{l.stored, g.at}); g.at-l.stored > most && !l.cantCut && g.end() <= l.store.largest {
+		l.cantCut = l.file.punch(gap) != nil // without holes, the gap would take space
+	}
+	if l.cantCut && max(l.stored, g.at-l.stored) >= most || g.end() > l.store.largest {
 		return errCap
 	}
 	x, records := l.index, l.scratch[:0]
@@ -104,6 +109,9 @@ func (l *log) write(g *segment) error {
 	}
 	if err := l.writeFiles(records, g.data, g.at); err != nil {
 		l.count(l.stored, l.index.count)
+		if errors.Is(err, syscall.EFBIG) && g.at > l.stored {
+			return errCap // the file system has no such offset, and is none the worse for it
+		}
 		return err
 	}
 	l.mu.Lock()

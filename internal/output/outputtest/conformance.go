@@ -35,6 +35,9 @@ func Test(t *testing.T, newStore func(t *testing.T, limit int64) output.Store) {
 		{"says where it writes", saysWhere},
 		{"keeps attachments in one piece", keepsAttachments},
 		{"returns what is short", returnsShort},
+		{"skips what was dropped elsewhere", skips},
+		{"skips any number of bytes at once", skipsMany},
+		{"bounds its gaps", boundsGaps},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, func(limit int64) output.Store { return newStore(t, limit) })
@@ -389,5 +392,128 @@ func returnsShort(t *testing.T, newStore func(int64) output.Store) {
 	l.Finish()
 	if got := string(output.Tail(l, 100)); got != "flushed" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// skips: skipped bytes are a gap, whatever stands around them, and all others stay. Late ones, too.
+func skips(t *testing.T, newStore func(int64) output.Store) {
+	for _, flush := range []bool{false, true} {
+		l, m := newLog(t, newStore(1<<20)), new(Model)
+		for i := range 9 {
+			for _, n := range []int{0, 1, 100, 20_000} {
+				b := make([]byte, n)
+				Pattern(b, m.End())
+				l.Write(output.Stream(i%3), b)
+				m.Write(output.Stream(i%3), b)
+				l.Skip(m.End()+int64(i), output.Loss{Cap: int64(i)})
+				m.Skip(i)
+				l.Skip(m.End(), output.Loss{Cap: 1})
+				l.Skip(m.End()-1, output.Loss{Cap: 1})
+				l.Skip(-1, output.Loss{Cap: 1})
+				if flush {
+					l.Flush()
+				}
+				m.Compare(t, l, 5000)
+			}
+			if i == 5 {
+				l.Finish()
+				m.Finish()
+				m.Compare(t, l, 5000)
+				if spans, ok := l.Short(); ok {
+					t.Errorf("a log with a gap is short: %v", spans)
+				}
+			}
+		}
+	}
+	t.Run("by cause", func(t *testing.T) {
+		l := newLog(t, newStore(1<<20))
+		l.Skip(10, output.Loss{Cap: 5, Disk: 3, Limit: 2})
+		l.Skip(20, output.Loss{Cap: 5, Disk: 30, Limit: 2})
+		l.Skip(30, output.Loss{Cap: -5, Limit: 2})
+		st := l.Stat()
+		if want := (output.Loss{Cap: 10, Disk: 8, Limit: 4}); st.Loss != want || st.Dropped != 30 || st.Last.IsZero() {
+			t.Errorf("%+v, want %+v", st, want)
+		}
+		for s := output.Stdout; s <= output.Display; s++ {
+			if !l.Streams(3, 4).Has(s) {
+				t.Errorf("a byte that was skipped can't have been of %v", s)
+			}
+		}
+		l.Discard()
+		l.Skip(40, output.Loss{})
+		if st := l.Stat(); st.End != 30 {
+			t.Errorf("after the log was discarded: %+v", st)
+		}
+	})
+	t.Run("wakes readers", func(t *testing.T) {
+		l := newLog(t, newStore(1<<20))
+		more := l.More(0)
+		l.Skip(10, output.Loss{Cap: 10})
+		select {
+		case <-more:
+		default:
+			t.Error("the reader that waits for more is not woken")
+		}
+	})
+}
+
+// skipsMany skips so many bytes that none of the store's work may grow with them.
+func skipsMany(t *testing.T, newStore func(int64) output.Store) {
+	for _, to := range []int64{1 << 33, 1 << 42, 1<<47 - 2, 1 << 47, 1 << 50, 1 << 62} {
+		s := newStore(1 << 20)
+		l := newLog(t, s)
+		l.Write(output.Stdout, []byte("begin"))
+		l.Skip(to, output.Loss{Cap: to - 5})
+		for i := range int64(20) {
+			b := make([]byte, 100<<10)
+			Pattern(b, to+i*100<<10)
+			l.Write(output.Stderr, b)
+		}
+		l.Write(output.Stdout, []byte("end"))
+		end := to + 20*100<<10 + 3
+		l.Finish()
+		if st := l.Stat(); st.End != end || st.Final != end || st.Loss != (output.Loss{Cap: st.Dropped}) || st.Dropped < to-5 || end-st.Dropped < 200<<10 {
+			t.Errorf("%+v", st)
+		}
+		if got := string(output.Tail(l, 3)); got != "end" {
+			t.Errorf("after %d bytes: %q", to, got)
+		}
+		if c := l.Read(0, 100); len(c.Spans) != 1 || string(c.Spans[0].Data) != "begin" {
+			t.Errorf("before %d bytes: %+v", to, c)
+		}
+		c := l.Read(6, 100)
+		at := c.From
+		for _, span := range c.Spans {
+			want := make([]byte, len(span.Data))
+			Pattern(want, at)
+			if at < to || span.Stream != output.Stderr || !bytes.Equal(span.Data, want) {
+				t.Errorf("after %d bytes, at %d: %v %q", to, at, span.Stream, span.Data)
+			}
+			at += int64(len(span.Data))
+		}
+		if got := l.Streams(0, 5); got != output.Streams(0).With(output.Stdout) {
+			t.Errorf("streams before the gap: %b", got)
+		}
+		if got := l.Streams(0, end); !got.Has(output.Stderr) {
+			t.Errorf("streams: %b", got)
+		}
+		if u := s.Usage(); u.Bytes > 4<<20 || u.Failure != nil {
+			t.Errorf("after %d bytes: %+v", to, u)
+		}
+	}
+}
+
+// boundsGaps: gaps without end are listed in a list that has one.
+func boundsGaps(t *testing.T, newStore func(int64) output.Store) {
+	l := newLog(t, newStore(64<<20))
+	const rounds = 6000
+	for range rounds {
+		at := l.Write(output.Stdout, []byte("x"))
+		l.Skip(at+3, output.Loss{Disk: 2})
+	}
+	l.Finish()
+	st := l.Stat()
+	if n := len(st.Gaps); n > 5000 || st.End != 3*rounds || st.Dropped < 2*rounds || st.Loss.Disk != 2*rounds || st.Loss.Cap != st.Dropped-2*rounds {
+		t.Errorf("%d gaps, end %d, dropped %d: %+v", n, st.End, st.Dropped, st.Loss)
 	}
 }
