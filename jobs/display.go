@@ -2,7 +2,9 @@ package jobs
 
 import (
 	"bytes"
+	"mime"
 	"slices"
+	"strings"
 
 	"asyncrepl/internal/output"
 )
@@ -25,6 +27,19 @@ type Form struct {
 	MIME       string `json:"mime_type"`
 	Size       int    `json:"size"`       // bytes
 	Attachment int    `json:"attachment"` // set by [Port.Display]: its number in the job's log
+}
+
+// pictureTypes are the types of the pictures that a model can be shown.
+var pictureTypes = []string{"image/png", "image/jpeg"}
+
+// typeMost bounds a MIME type, in bytes.
+const typeMost = 100
+
+// ValidType reports whether a form can have a MIME type: it is well formed, printable and short.
+func ValidType(t string) bool {
+	base, _, err := mime.ParseMediaType(t)
+	foreign := func(r rune) bool { return r < ' ' || r > '~' }
+	return err == nil && len(t) <= typeMost && strings.Contains(base, "/") && !strings.ContainsFunc(t, foreign)
 }
 
 // Display adds a display to the job. It keeps the bytes of its forms, which the caller must not
@@ -102,7 +117,11 @@ func (p *Port) Cleared() int64 { return p.j.Cleared() }
 // settle carries out a Clear that has waited for output, if there is any now. The caller holds
 // j.displaying.
 func (j *Job) settle() {
-	if j.clearing && j.log.Stat().End > j.clearAt {
+	if !j.clearing {
+		return
+	}
+	// What a job at another place has cleared may still be on its way.
+	if end := j.log.Stat().End; end > j.clearAt || j.away() && end == j.clearAt {
 		j.clearNow()
 	}
 }
@@ -114,12 +133,20 @@ func (j *Job) clearNow() {
 	if kept < 0 {
 		kept = len(j.displays)
 	}
-	for _, d := range j.displays[:kept] {
+	j.dropDisplays(kept)
+}
+
+// dropDisplays drops the first n displays. The caller holds j.displaying.
+func (j *Job) dropDisplays(n int) {
+	if n == 0 {
+		return
+	}
+	for _, d := range j.displays[:n] {
 		for _, f := range d.Forms {
 			j.log.Detach(f.Attachment)
 		}
 	}
-	j.displays = slices.Clone(j.displays[kept:]) // readers have the others
+	j.displays = slices.Clone(j.displays[n:]) // readers have the others
 }
 
 // Cleared returns the cursor at which the output begins that the job has not replaced, see
@@ -159,6 +186,9 @@ func (j *Job) Displays() []Display {
 	j.displaying.Lock()
 	defer j.displaying.Unlock()
 	j.settle()
+	if j.away() {
+		return slices.Clip(j.arrived())
+	}
 	return slices.Clip(j.displays)
 }
 

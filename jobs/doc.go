@@ -23,12 +23,16 @@
 // JSON. The registry shows what earlier registries have left in the store as jobs that have ended,
 // see [Job.Past]. [Live] has the questions that only a running job can answer.
 //
+// A job can run at another place, in another engine ([Spec].Place). Its runner mirrors what that engine reports,
+// see [Port.Mirror]: what can't be true of a job is an error and never a defect. Its timeout runs there, and it
+// takes no place among those that may run here.
+//
 // Cursors and sizes are numbers of bytes of the log; times are of this machine's clock. An id is a
 // ULID, 26 characters that can't be guessed. The errors to act on are [ErrEnded], [ErrNotReading],
-// [ErrShutdown], a *[NotFoundError], an *[AmbiguousError] and a *[TooManyError].
+// [ErrShutdown], a *[NotFoundError], an *[AmbiguousError], a *[TooManyError] and a *[TakenError].
 //
 // Begin with the example, then status.go, [Port] (the runner's side of a job) and [Job] (the
-// clients' side).
+// clients' side). The mirror is in mirror.go.
 //
 // The package knows nothing of processes, Python, terminals or protocols; those packages supply
 // runners. A runner's panic is not recovered: code that can crash belongs in another process.

@@ -28,6 +28,16 @@ func (e *TooManyError) Error() string {
 	return fmt.Sprintf("%d jobs are queued, the most allowed", e.Limit)
 }
 
+// A TakenError means that no job can be started under an id, because one was.
+type TakenError struct {
+	ID  string
+	Job *Job // nil: it is no longer kept
+}
+
+func (e *TakenError) Error() string {
+	return "there is a job with the id " + e.ID + " already: a job is started once"
+}
+
 // A NotFoundError means that there is no job with that id.
 type NotFoundError struct {
 	ID        string

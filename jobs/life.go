@@ -98,7 +98,7 @@ func (j *Job) stopLocked(st Stop) {
 
 // startLimit starts the timer for the rest of the timeout. The caller holds j.mu.
 func (j *Job) startLimit() {
-	if j.record.Timeout <= 0 {
+	if j.record.Timeout <= 0 || j.away() {
 		return
 	}
 	left := max(0, j.record.Timeout-j.ran)
@@ -123,12 +123,19 @@ func (j *Job) atLimit() {
 // then: the result ends the log, and bytes written from now on are late output. It wakes no caller,
 // so that a caller that is woken by the end finds it saved.
 func (j *Job) end(out Outcome) {
-	j.write(output.Result, []byte(out.Result))
+	if out.Far == nil {
+		j.write(output.Result, []byte(out.Result))
+	}
 	j.log.Finish()
 	j.saving.Lock() // Record waits for it
 	defer j.saving.Unlock()
+	if out.Far != nil {
+		j.clearTo(out.Far.Cleared)
+	}
 	j.conclude(out)
-	j.save(j.shared.store.End)
+	if !out.Continues {
+		j.save(j.shared.store.End)
+	}
 }
 
 // release wakes the callers that wait for the end.
@@ -144,6 +151,11 @@ func (j *Job) release() {
 func (j *Job) conclude(out Outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	asked, timeout := j.stop, j.record.Timeout
+	j.record.Where = out.Where
+	if out.Far != nil { // its engine has completed the receipt
+		out, asked, timeout = j.farOutcome(out.Far), nil, 0
+	}
 	r := &out.Receipt
 	if j.broken == "" && !j.record.Status.mayBecome(r.Status()) {
 		j.defect(fmt.Sprintf("runner ended it as %q while %s", r.Text(), j.record.Status))
@@ -154,11 +166,14 @@ func (j *Job) conclude(out Outcome) {
 		r.Stop, r.By = nil, ""
 		out.Result, out.HasResult = "", false
 	}
-	r.complete(j.stop, j.record.Timeout)
+	r.complete(asked, timeout)
 	r.LostOutput = j.log.Stat().Loss
 	j.moveTo(r.Status())
 	j.record.Receipt, j.record.HasResult = *r, out.HasResult
 	j.record.Result, j.record.ResultChars = beginning(out.Result)
+	if out.Far != nil {
+		j.endAs(out.Far)
+	}
 }
 
 // resultKept bounds the result in a record, in characters, because ended jobs are kept for long.
@@ -200,7 +215,13 @@ func (j *Job) amendRecord(f func(*Receipt)) bool {
 	}
 	r.Rungs, r.Rest, r.Notes = slices.Clone(r.Rungs), slices.Clone(r.Rest), slices.Clone(r.Notes)
 	f(&r)
+	if j.away() {
+		r.LostOutput = j.record.Receipt.LostOutput
+	}
 	if r.Status() != j.record.Status {
+		if j.away() { // its place has told a lie, which is no defect of this program
+			return false
+		}
 		j.defect(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.record.Status))
 		return false
 	}

@@ -27,6 +27,15 @@ type Outcome struct {
 	Receipt   Receipt
 	Result    string // repr of the last expression; it becomes the end of the output
 	HasResult bool
+
+	// Far is the last record of a job that ran at another place, as [Port.Mirror] takes it. If it is set,
+	// the job ends as it says, and the fields above count for nothing: the result is in the output already.
+	Far *Record
+	// Where says more about the place where the job has run, for its record; empty: nothing.
+	Where string
+	// Continues means that the job goes on at another place after the end of this registry: no end is
+	// saved, so that a later registry can follow it.
+	Continues bool
 }
 
 // A Port is a runner's side of its job. It stays usable after Run has returned: output is then late

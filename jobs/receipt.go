@@ -25,6 +25,9 @@ const (
 	NotRun      End = "not run"       // Receipt.Detail says why
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
 	ServerEnded End = "server ended"  // its server was killed, or exited before it had ended the job
+	LeftThere   End = "left there"    // its server ended, and its place continued it or ended it later
+	PlaceLost   End = "place lost"    // its place is gone or was given up; Receipt.Detail is all that Text says
+	Misreported End = "misreported"   // its place reported an end that makes no sense; Receipt.Detail says why
 )
 
 // A State is the state of the session's variables after a job. It is empty for a job without a
@@ -223,11 +226,17 @@ var endTexts = map[End]string{
 	NotStarted:  "could not start",
 	NotRun:      "not run",
 	ServerEnded: "server was killed",
+	LeftThere:   "left to its place when its server ended; how it ended is unknown",
+	Misreported: "its place reported an end that can't be",
 }
 
 // how returns the end in words, without the part of Text about variables.
 func (r Receipt) how() string {
 	switch {
+	case r.End == PlaceLost:
+		return r.Detail
+	case r.End == LeftThere:
+		return endTexts[r.End]
 	case r.Stop != nil && r.Stop.By == Limit:
 		return r.timedOut()
 	case r.Stop != nil:

@@ -36,6 +36,9 @@ type Spec struct {
 	// Keep lets the job continue when the client that started it has said goodbye.
 	Keep bool `json:"keep,omitempty"`
 
+	// Place is the place at which the job runs, see [Port.Mirror]. Empty: it runs here.
+	Place string `json:"place,omitempty"`
+
 	Site  string `json:"site,omitempty"`  // the environment that an install changes; empty: none
 	Holds bool   `json:"holds,omitempty"` // the Python jobs of its session wait for this install
 }
@@ -89,7 +92,9 @@ type Record struct {
 	// Listening has what was opened since the job was started. It is nil once Status is final.
 	Listening []Listener `json:"listening,omitempty"`
 	// Denied has what the proxy of the sandbox has refused the job's processes.
-	Denied   Denied `json:"denied,omitzero"`
+	Denied Denied `json:"denied,omitzero"`
+	// Where says more about the place at which the job has run: "Slurm job 812, node n2". It is set with the end.
+	Where    string `json:"where,omitempty"`
 	PID      int    `json:"pid,omitempty"`      // the process in the foreground; 0: unknown
 	Terminal *Size  `json:"terminal,omitempty"` // the size of its terminal; nil if it has none
 
@@ -139,6 +144,7 @@ type Live struct {
 	// OnLoop returns the addresses that are served by an event loop that runs only while the code
 	// awaits.
 	OnLoop func() []string
+	Link   func() Link // says what is known of the way to the job's place; nil: the job runs here
 }
 
 // A Hold says why a stop that spares a session's variables has not ended its job yet.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -48,7 +49,7 @@ type Registry struct {
 	order     []*Job // the jobs in the order of their starts
 	retention retention
 	past      []*Job // the jobs of earlier registries that were asked for last, oldest first
-	since     uint64 // no id of this server has an earlier time; in milliseconds, as in a ULID
+	since     uint64 // no id that was issued here has an earlier time; in milliseconds, as in a ULID
 
 	ended           map[Status]int64 // the number of jobs that have ended, by status
 	forgottenOutput int64            // bytes that forgotten jobs have written
@@ -83,9 +84,22 @@ func NewRegistry(c Config) *Registry {
 
 // Start starts a job. The job outlives the call that started it: only [Job.Stop], its timeout and
 // [Registry.Close] ask it to end. The error is [ErrShutdown] or a *[TooManyError].
-func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
+func (r *Registry) Start(spec Spec, run Runner) (*Job, error) { return r.start("", spec, run) }
+
+// StartAs is Start under an id that another registry has issued. No id is used twice: the error is a *[TakenError]
+// if this registry has or had a job with that id. A job of an earlier registry with that id is no longer shown: it
+// goes on as this one.
+func (r *Registry) StartAs(id string, spec Spec, run Runner) (*Job, error) {
+	if u, err := ulid.ParseStrict(id); err != nil || u.String() != id {
+		return nil, fmt.Errorf("%q is not the id of a job: give a ULID, in capital letters", id)
+	}
+	return r.start(id, spec, run)
+}
+
+// start is Start, under an id unless that is empty.
+func (r *Registry) start(id string, spec Spec, run Runner) (*Job, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	j, err := r.enter(spec, run, cancel)
+	j, err := r.enter(id, spec, run, cancel)
 	if err != nil {
 		cancel(nil)
 		return nil, err
@@ -95,15 +109,21 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) {
 	return j, nil
 }
 
-// enter makes a job and gives it its place among the others. cancel cancels its context.
-func (r *Registry) enter(spec Spec, run Runner, cancel context.CancelCauseFunc) (*Job, error) {
+// enter makes a job and gives it its place among the others. An empty id makes it issue one. cancel cancels
+// the job's context.
+func (r *Registry) enter(id string, spec Spec, run Runner, cancel context.CancelCauseFunc) (*Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if j := r.jobs[id]; j != nil || id != "" && r.retention.knew(id) {
+		return nil, &TakenError{ID: id, Job: j}
+	}
 	if err := r.room(); err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	id := r.issue(now)
+	if id == "" {
+		id = r.issue(now)
+	}
 	spec.keepCode()
 	j := &Job{
 		number:     r.started,
@@ -139,8 +159,8 @@ func (r *Registry) room() error {
 	switch {
 	case r.closed:
 		return ErrShutdown
-	case r.unended-r.shared.slots.running() >= maxQueued:
-		return &TooManyError{Limit: maxQueued, Running: r.running()}
+	case r.unended-r.shared.slots.unqueued() >= maxQueued:
+		return &TooManyError{Limit: maxQueued, Running: r.running("")}
 	}
 	return nil
 }
@@ -189,6 +209,9 @@ func (r *Registry) Get(id string) (*Job, error) {
 	if j := r.Lookup(canonical(id)); j != nil {
 		return j, nil
 	}
+	if r.replaces(canonical(id)) {
+		return nil, r.notFound(id)
+	}
 	if j := r.lookupPast(canonical(id)); j != nil {
 		return j, nil
 	}
@@ -236,11 +259,21 @@ func (r *Registry) Lookup(id string) *Job {
 	return r.jobs[id]
 }
 
+// replaces reports whether this registry has or had a job with that id. Then a job of an earlier registry with
+// that id has gone on as this one, see [Registry.StartAs].
+func (r *Registry) replaces(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs[id] != nil || r.retention.knew(id)
+}
+
 // notFound returns the error for an id that no job has.
 func (r *Registry) notFound(id string) error {
 	var past []Record
 	for p := range r.shared.store.Past("") {
-		past = append(past, p.Record)
+		if !r.replaces(p.Record.ID) {
+			past = append(past, p.Record)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,7 +326,9 @@ func (r *Registry) Find(id string) (*Job, error) {
 		}
 	}
 	for p := range r.shared.store.Past(prefix) {
-		all = append(all, r.addPast(p))
+		if !r.replaces(p.Record.ID) {
+			all = append(all, r.addPast(p))
+		}
 	}
 	switch len(all) {
 	case 0:
@@ -340,7 +375,7 @@ func (r *Registry) All(f Filter) iter.Seq[Record] {
 			return // past jobs have ended
 		}
 		for p := range r.shared.store.Past("") {
-			if follows(p.Record) && f.matches(p.Record) && !yield(p.Record) {
+			if !r.replaces(p.Record.ID) && follows(p.Record) && f.matches(p.Record) && !yield(p.Record) {
 				return
 			}
 		}
@@ -404,7 +439,7 @@ func (r *Registry) StopAll(st Stop) {
 // A Count is the number of jobs.
 type Count struct {
 	By      map[Status]int
-	Running int // jobs that run
+	Running int // jobs that run here
 	Max     int // the most that may run at once
 	Lossy   int // jobs that lost output because a disk failed
 }

@@ -13,12 +13,14 @@ type slots struct {
 
 	mu      sync.Mutex
 	taken   int
+	away    int    // jobs that run at other places: they need no slot
 	waiting []*Job // they are sorted by their starts
 }
 
 // A slot is the part of a job that slots guard.
 type slot struct {
 	has   bool
+	away  bool          // the job runs at another place
 	comes chan struct{} // closed when the job gets its slot; nil unless it has waited for one
 }
 
@@ -59,11 +61,15 @@ func (s *slots) ask(j *Job) (comes <-chan struct{}) {
 	return j.slot.comes
 }
 
-// take gives j a slot even if none is free.
+// take gives j a slot even if none is free. A job at another place needs none, and is only counted.
 func (s *slots) take(j *Job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !j.slot.has {
+	switch {
+	case j.away() && !j.slot.away:
+		j.slot.away = true
+		s.away++
+	case !j.away() && !j.slot.has:
 		j.slot.has = true
 		s.taken++
 	}
@@ -76,6 +82,10 @@ func (s *slots) release(j *Job) {
 	if j.slot.has {
 		j.slot.has = false
 		s.taken--
+	}
+	if j.slot.away {
+		j.slot.away = false
+		s.away--
 	}
 	for s.taken < s.max && len(s.waiting) > 0 {
 		first := s.waiting[0]
@@ -93,6 +103,13 @@ func (s *slots) running() int {
 	return s.taken
 }
 
+// unqueued returns how many jobs have a slot or need none.
+func (s *slots) unqueued() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken + s.away
+}
+
 // full reports whether no slot is free.
 func (s *slots) full() bool {
 	s.mu.Lock()
@@ -100,23 +117,29 @@ func (s *slots) full() bool {
 	return s.taken >= s.max
 }
 
-// Running returns the jobs that run, if the job with that id is queued and no more may run: those that
-// wait for input first, then the oldest. It returns nil if the job need not wait for them.
+// Running returns the jobs that run at the place of the job with that id, if that is queued and no more may run
+// there: those that wait for input first, then the oldest. It returns nil if the job need not wait for them.
 func (r *Registry) Running(id string) []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j := r.jobs[id]; j == nil || j.Record().Status != Queued || !r.shared.slots.full() {
+	j := r.jobs[id]
+	if j == nil || j.Record().Status != Queued || !j.away() && !r.shared.slots.full() {
 		return nil
 	}
-	return r.running()
+	running := r.running(j.record.Place)
+	if j.away() && len(running) < r.shared.slots.max { // the engine there has the same limit
+		return nil
+	}
+	return running
 }
 
-// running returns the jobs that run: those that wait for input first, then the oldest. The caller
-// holds r.mu.
-func (r *Registry) running() []Record {
+// running returns the jobs that run at a place, or here: those that wait for input first, then the oldest. The
+// caller holds r.mu.
+func (r *Registry) running(place string) []Record {
 	var asking, others []Record
 	for _, j := range r.order {
 		switch record := j.Record(); {
+		case j.record.Place != place:
 		case record.Asks():
 			asking = append(asking, record)
 		case record.Status == Running || record.Status == WaitingInput:

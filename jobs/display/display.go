@@ -10,7 +10,6 @@ package display
 import (
 	"cmp"
 	"fmt"
-	"mime"
 	"strings"
 	"sync"
 
@@ -31,10 +30,7 @@ const (
 	displaysSize = 64 << 20
 )
 
-const (
-	titleMax = 200 // characters
-	mimeMax  = 100 // bytes
-)
+const titleMax = 200 // characters
 
 // A Form is one form of a display: its MIME type and its content.
 type Form struct {
@@ -72,7 +68,7 @@ func (s *Sink) add(label, about string, forms []Form, quiet bool) {
 	d := jobs.Display{Title: title(label, about)}
 	var data [][]byte
 	for _, f := range forms {
-		if !plausible(f.MIME) || len(f.Data) > MaxForm {
+		if !jobs.ValidType(f.MIME) || len(f.Data) > MaxForm {
 			s.leave(1)
 			return
 		}
@@ -172,13 +168,6 @@ func title(label, about string) string {
 		t += ": " + view.Line(about, titleMax/2)
 	}
 	return t
-}
-
-// plausible reports whether a MIME type is written as one.
-func plausible(t string) bool {
-	base, _, err := mime.ParseMediaType(t)
-	foreign := func(r rune) bool { return r < ' ' || r > '~' }
-	return err == nil && len(t) <= mimeMax && strings.Contains(base, "/") && !strings.ContainsFunc(t, foreign)
 }
 
 // picture reports whether a form is a picture that a model can be shown, or else what is wrong with

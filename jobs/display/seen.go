@@ -7,7 +7,10 @@ import (
 	"image/jpeg"
 	"image/png"
 	"mime"
+	"slices"
 	"strings"
+
+	"asyncrepl/jobs"
 )
 
 // kindNames are the names of the pictures that clients can show, by their MIME types.
@@ -81,6 +84,24 @@ func pixelsOfWebP(b []byte) (width, height int) {
 		return int(binary.LittleEndian.Uint32(b[24:])&0xffffff) + 1, int(binary.LittleEndian.Uint32(b[26:])>>8) + 1
 	}
 	return 0, 0
+}
+
+// Showable reports whether a form that another engine has sent is a picture that a model can be shown. A client can
+// refuse the whole conversation because of bytes that are none.
+func Showable(f Form) bool {
+	ok, _ := picture(f)
+	return ok
+}
+
+// Type returns the MIME type of a form that another engine has sent, if it is one of those that the jobs here have: a
+// picture, text, sound, a film, a PDF. Any other becomes that of bytes, which clients only save.
+func Type(mimeType string) string {
+	media := func(kind string) bool { return strings.HasPrefix(mimeType, kind) }
+	known := Served(mimeType) != "" || slices.ContainsFunc([]string{"image/", "audio/", "video/", "application/pdf"}, media)
+	if !known || !jobs.ValidType(mimeType) {
+		return "application/octet-stream"
+	}
+	return mimeType
 }
 
 // Served returns the type by which a browser can be given a form of a type, or "" if it must only be saved:

@@ -4,6 +4,7 @@ package jobstest
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/oklog/ulid/v2"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/test/polltest"
@@ -180,3 +182,6 @@ func Stream(j *jobs.Job, streams ...output.Stream) string {
 		cursor = chunk.Next
 	}
 }
+
+// ID returns an id that a registry could have issued at a time.
+func ID(at time.Time) string { return ulid.MustNew(ulid.Timestamp(at), rand.Reader).String() }
