@@ -71,7 +71,9 @@ func (a *ancestry) addOrphan(o *orphan) {
 	for _, k := range ks {
 		a.unattributed[k] = older(a.unattributed[k], o)
 	}
-	a.oldest = older(a.oldest, o)
+	if !o.disowned {
+		a.oldest = older(a.oldest, o)
+	}
 	for _, h := range o.candidates {
 		if since, ok := a.candidateSince[h]; !ok || o.Start < since {
 			a.candidateSince[h] = o.Start

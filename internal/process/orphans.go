@@ -32,6 +32,8 @@ type orphan struct {
 	// whose tree was proven gone. If there are none, no job started it.
 	candidates []*Handle
 
+	disowned bool // it belongs to no job, see Disown
+
 	// Of an unattributed orphan: its descendants at the last scan, by pid.
 	seen map[int]procfs.Stat
 }
@@ -54,7 +56,7 @@ func (o *orphan) owners() []*Owner {
 // belongs to the Owner if it is the only one. The caller holds reaper.mu.
 func (o *orphan) onlyOf(owner *Owner, owners int) bool {
 	all := o.owners()
-	return len(all) == 1 && all[0] == owner || len(all) == 0 && owners == 1
+	return len(all) == 1 && all[0] == owner || len(all) == 0 && owners == 1 && !o.disowned
 }
 
 // sparedBy reports whether owner leaves o to another Owner, whose running job may have started it.
@@ -91,7 +93,7 @@ func (r *processReaper) attribute(fresh, unattributed []*orphan) {
 // reconsider searches again for evidence about an orphan that was unattributed at the last scan. It
 // reports whether it has attributed the orphan.
 func (r *processReaper) reconsider(o *orphan, a *ancestry) bool {
-	if o.handle != nil {
+	if o.handle != nil || o.disowned {
 		return false
 	}
 	h := r.jobByEvidence(o.Stat, o.candidates, a)
@@ -109,6 +111,9 @@ func (r *processReaper) enter(o *orphan, a *ancestry) {
 	o.handle, o.candidates = r.findJob(o.Stat, a)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if k := (key{o.PID, o.Start}); r.disowned[k] {
+		o.handle, o.candidates, o.disowned = nil, nil, true
+	}
 	r.orphans[o.PID] = o
 	a.addOrphan(o)
 	if !o.Ended() {

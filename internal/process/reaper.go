@@ -23,6 +23,7 @@ var reaper = &processReaper{
 	started:  make(map[int]bool),
 	handles:  make(map[*Handle]bool),
 	orphans:  make(map[int]*orphan),
+	disowned: make(map[key]bool),
 }
 
 // A processReaper knows every descendant of this program. The waiter of a started child reaps it
@@ -42,14 +43,15 @@ type processReaper struct {
 	justReaped []*orphan    // orphans of unknown jobs that the last scan reaped; for scans only
 	reaped     atomic.Int64 // counts reaped orphans
 
-	mu      sync.Mutex
-	owners  int
-	stop    chan struct{}    // ends watch; nil if it does not run
-	started map[int]bool     // the pids of the children that launch started and wait has not reaped
-	handles map[*Handle]bool // the handles whose tree is not proven gone
-	orphans map[int]*orphan  // the children that other processes started, by pid
-	count   uint64           // counts handles
-	visited uint64           // the number of the last handle whose tree scanSome scanned
+	mu       sync.Mutex
+	owners   int
+	stop     chan struct{}    // ends watch; nil if it does not run
+	started  map[int]bool     // the pids of the children that launch started and wait has not reaped
+	handles  map[*Handle]bool // the handles whose tree is not proven gone
+	orphans  map[int]*orphan  // the children that other processes started, by pid
+	disowned map[key]bool     // processes that belong to no job
+	count    uint64           // counts handles
+	visited  uint64           // the number of the last handle whose tree scanSome scanned
 }
 
 // join adds an Owner.

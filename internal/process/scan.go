@@ -164,6 +164,7 @@ func (r *processReaper) reap(pid int) {
 		return
 	}
 	r.forget(o)
+	delete(r.disowned, key{o.PID, o.Start})
 	r.reaped.Add(1)
 	if o.handle == nil {
 		r.justReaped = append(r.justReaped, o)
