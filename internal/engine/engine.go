@@ -62,6 +62,10 @@ type Config struct {
 
 	Pythons Pythons // makes the sessions; nil: package pyrepl makes them
 
+	// Away returns what the jobs of an engine use at other places. It is called once, with the engine. Nil:
+	// there are no places.
+	Away func(*Engine) (Away, error) `json:"-"`
+
 	// Sandbox is the sandbox that the engine runs in; nil: there is none. It is no setting, so an engine
 	// has the same identity with it.
 	Sandbox *Confinement `json:"-"`
@@ -82,6 +86,7 @@ type Engine struct {
 	jobs    *jobs.Registry
 	records *history.Store
 	kept    pyrepl.Checkpoints
+	away    Away // nil: there are no places
 
 	settling sync.Mutex // held while killed engines are accounted for
 	settled  bool       // all are
@@ -152,6 +157,12 @@ func New(c Config) (*Engine, error) {
 		all.Store = e.records
 	}
 	e.jobs = jobs.NewRegistry(all)
+	if c.Away != nil {
+		if e.away, err = c.Away(e); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
 	return e, nil
 }
 
@@ -268,10 +279,12 @@ func (e *Engine) CloseBy(cause jobs.By) {
 	e.records.Closing()
 	stop := jobs.Stop{By: cause, From: jobs.Terminate, Step: shutdownStep}
 	e.jobs.StopAll(stop) // before the first signal, so that receipts say what ended a job
+	awayEnded := e.closeAway()
 	exited := e.config.Pythons.LetExit(e.all())
 	var ending sync.WaitGroup
 	ending.Go(func() { e.jobs.Close(stop) }) // joined below; ends when all jobs have ended
 	e.owner.Shutdown()
+	awayEnded()
 	ending.Wait()
 	if cut := exited(); len(cut) > 0 {
 		e.config.Log.Warn("shutdown cut off the exit of idle Python sessions", "sessions", cut)

@@ -9,6 +9,9 @@ func (e *Engine) Rests() bool {
 	e.mu.Lock()
 	shells := len(e.shells)
 	e.mu.Unlock()
+	if e.away != nil && e.away.InUse() {
+		return false
+	}
 	if shells > 0 || len(e.jobs.Totals().Now) > 0 || len(e.checkpoints()) > 0 {
 		return false
 	}

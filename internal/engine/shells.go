@@ -54,8 +54,8 @@ func (e *Engine) dropShell() bool {
 	return idlest != ""
 }
 
-// shellStatus returns the state of the shell sessions in the order of their names.
-func (e *Engine) shellStatus() []overview.Shell {
+// Shells returns the state of the shell sessions in the order of their names.
+func (e *Engine) Shells() []overview.Shell {
 	e.mu.Lock()
 	all := maps.Clone(e.shells)
 	e.mu.Unlock()

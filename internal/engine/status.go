@@ -27,7 +27,7 @@ func (e *Engine) Status(sc Scope) overview.Server {
 		Processes: census.Trees.Processes, Memory: census.Trees.Memory, Self: census.Self,
 	}
 	s.Sessions, s.MaxSessions = e.Sessions()
-	s.Checkpoints, s.Shells = e.checkpoints(), e.shellStatus()
+	s.Checkpoints, s.Shells = e.checkpoints(), e.Shells()
 	for _, p := range census.Orphans {
 		s.Orphans = append(s.Orphans, jobs.Process{PID: p.PID, Program: p.Program})
 	}

@@ -133,6 +133,9 @@ func (s *Store) settle(run dir) (k Killed, err error) {
 			continue
 		}
 		record := &saved.Record
+		if record.Place != "" {
+			continue // it has not ended with its server
+		}
 		if record.Receipt.End == jobs.ServerEnded && !r.closing {
 			k.Jobs = append(k.Jobs, *record)
 		}

@@ -36,7 +36,7 @@ func (s *Store) Past(prefix string) iter.Seq[jobs.Past] {
 				if err != nil || time.Since(p.Record.Ended) > s.config.MaxAge {
 					continue // it is no line of ours, or forgotten
 				}
-				if p.Record.Receipt.End == jobs.ServerEnded {
+				if end := p.Record.Receipt.End; end == jobs.ServerEnded || end == jobs.LeftThere {
 					p.Record.Ended = time.Time{} // the last line of its run can be hours older than its end
 				}
 				if seen[e.id] = true; !yield(p) {
@@ -152,7 +152,9 @@ func (s *Store) entries(places []place) iter.Seq[entry] {
 				r.file.Close()
 				return
 			}
-			i, _ := slices.BinarySearchFunc(heads, r, func(a, b *reader) int { return strings.Compare(b.head.id, a.head.id) })
+			i, _ := slices.BinarySearchFunc(heads, r, func(a, b *reader) int {
+				return cmp.Or(strings.Compare(b.head.id, a.head.id), -1) // of a job that was adopted, the newer run comes first
+			})
 			heads = slices.Insert(heads, i, r)
 		}
 		for {
@@ -396,6 +398,9 @@ func (e entry) saved() (saved jobs.Saved, err error) {
 	if e.run.closing {
 		record.Receipt.Stop, record.Receipt.By = &jobs.Stop{By: jobs.Shutdown, From: jobs.Terminate}, jobs.Shutdown
 		record.Status = jobs.Cancelled
+	}
+	if record.Place != "" {
+		record.Status, record.Receipt = jobs.Failed, jobs.Receipt{End: jobs.LeftThere, By: jobs.Unknown}
 	}
 	record.Output.Final = -1 // the files say how much there is
 	return saved, nil
