@@ -1,0 +1,339 @@
+package far
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"asyncrepl/internal/place/stream"
+	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// A Config configures a [Handler].
+type Config struct {
+	Start string         // the start of this engine, as its [Greeting] says it
+	Jobs  *jobs.Registry // has the jobs of this engine
+
+	// Run starts a job under an id, as a call of a tool does, and returns when it is in Jobs. The error says, for the
+	// client of the tool, why it was not started.
+	Run func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error
+	// Call calls a tool that starts no job, and returns its reply.
+	Call func(ctx context.Context, tool string, args json.RawMessage) (text string, isError bool)
+	// State returns the state of the engine.
+	State func() State
+	// End ends the engine, and what its jobs run, or with keep all but what was started to be kept. It must not wait
+	// for the requests that are under way: it is called in one.
+	End func(keep bool)
+}
+
+// A State is the state of an engine.
+type State struct {
+	Keeps    bool               `json:"keeps"`    // something was started to be kept
+	Unused   bool               `json:"unused"`   // no job, process, variable or shell session is there
+	Since    time.Duration      `json:"since_ns"` // how long it has been unused
+	Jobs     int                `json:"jobs"`     // jobs that have not ended
+	Sessions int                `json:"sessions"`
+	Names    []string           `json:"names,omitempty"` // of sessions, of Python and of shells
+	Version  string             `json:"version"`
+	Python   []overview.Session `json:"python,omitempty"` // the sessions of Python
+}
+
+// The headers of requests and answers.
+const (
+	engineHeader = "Engine" // the start of the engine that a request is meant for
+	reasonHeader = "Reason" // why input was refused, see reasons
+)
+
+// maxBody bounds the body of a request. Calls of tools are shorter.
+const maxBody = 64 << 20
+
+type startRequest struct {
+	callRequest
+	Keep bool `json:"keep,omitempty"`
+}
+
+type callRequest struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+type callAnswer struct {
+	Text    string `json:"text"`
+	IsError bool   `json:"is_error,omitempty"`
+}
+
+type endRequest struct {
+	Keep bool `json:"keep,omitempty"`
+}
+
+// remains are jobs.Remains of a job whose cleanup is known.
+type remains struct {
+	Known            bool           `json:"known"`
+	Ended, Survivors []jobs.Process `json:",omitempty"`
+	Pending          bool           `json:",omitempty"`
+	Error            string         `json:",omitempty"`
+}
+
+// Handler returns the handler of all requests of a link.
+func Handler(c Config) http.Handler {
+	s := &server{Config: c, starting: make(map[string]chan struct{}), inputs: newInputs()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /link/jobs/{id}", s.start)
+	mux.HandleFunc("GET /link/jobs/{id}", s.follow)
+	mux.HandleFunc("GET /link/jobs/{id}/record", func(w http.ResponseWriter, r *http.Request) {
+		if j := s.job(w, r); j != nil {
+			stream.WriteRecord(w, j) // an error: the client is gone
+		}
+	})
+	mux.HandleFunc("POST /link/jobs/{id}/input", s.input)
+	mux.HandleFunc("GET /link/inputs/{id}", s.inputState)
+	mux.HandleFunc("POST /link/jobs/{id}/stop", s.stop)
+	mux.HandleFunc("POST /link/jobs/{id}/cleanup", s.cleanup)
+	mux.HandleFunc("GET /link/jobs/{id}/live", s.live)
+	mux.HandleFunc("GET /link/late", s.late)
+	mux.HandleFunc("POST /link/call", s.call)
+	mux.HandleFunc("GET /link/state", func(w http.ResponseWriter, r *http.Request) { answerJSON(w, s.State()) })
+	mux.HandleFunc("POST /link/end", s.end)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if start := r.Header.Get(engineHeader); start != c.Start {
+			refuse(w, http.StatusConflict, "This is engine %q, and the request is for %q: that one has ended.", c.Start, start)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+type server struct {
+	Config
+	inputs *inputs
+
+	mu       sync.Mutex
+	starting map[string]chan struct{} // jobs that are being started; a channel is closed when Run has returned
+	stopped  []string                 // the newest ids that were stopped before their starts came
+}
+
+// stoppedMax bounds how many ids are remembered that were stopped before their starts came.
+const stoppedMax = 1000
+
+var errStopped = errors.New("the job was stopped before its start came")
+
+func (s *server) start(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if u, err := ulid.ParseStrict(id); err != nil || u.String() != id {
+		refuse(w, http.StatusBadRequest, "The id of a job is a ULID, and %q is none.", id)
+		return
+	}
+	var req startRequest
+	if !decode(w, r, &req) {
+		return
+	}
+	err := s.run(r.Context(), id, req)
+	switch j := s.Jobs.Lookup(id); {
+	case j != nil: // an error: another request has started it
+		s.write(w, r, j)
+	case err != nil:
+		refuse(w, http.StatusUnprocessableEntity, "%v", err)
+	default:
+		refuse(w, http.StatusInternalServerError, "The job was started and is not there.")
+	}
+}
+
+// run starts a job unless it exists. A second request for the job, which comes if the link of the first was lost,
+// waits for the first.
+func (s *server) run(ctx context.Context, id string, req startRequest) error {
+	for {
+		s.mu.Lock()
+		running := s.starting[id]
+		if running == nil {
+			break
+		}
+		s.mu.Unlock()
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	switch {
+	case s.Jobs.Lookup(id) != nil:
+		s.mu.Unlock()
+		return nil
+	case slices.Contains(s.stopped, id):
+		s.mu.Unlock()
+		return errStopped
+	}
+	over := make(chan struct{})
+	s.starting[id] = over
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.starting, id)
+		close(over)
+	}()
+	return s.Run(ctx, id, req.Tool, req.Arguments, req.Keep)
+}
+
+func (s *server) follow(w http.ResponseWriter, r *http.Request) {
+	if j := s.job(w, r); j != nil {
+		s.write(w, r, j)
+	}
+}
+
+// job returns the job that a request is about, also one of an earlier engine. It returns nil if it has refused the
+// request.
+func (s *server) job(w http.ResponseWriter, r *http.Request) *jobs.Job {
+	id := r.PathValue("id")
+	j, err := s.Jobs.Get(id)
+	if err != nil {
+		refuse(w, http.StatusNotFound, "There is no job %q.", id)
+		return nil
+	}
+	return j
+}
+
+// write answers with the life of a job.
+func (s *server) write(w http.ResponseWriter, r *http.Request, j *jobs.Job) {
+	var from stream.Position
+	var err, err2 error
+	from.Cursor, err = number(r, "cursor")
+	shown, err2 := number(r, "displays")
+	quick, err3 := number(r, "quick")
+	from.Displays, from.Quick = int(shown), time.Duration(min(quick, quickMost))*time.Millisecond
+	if err = errors.Join(err, err2, err3); err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	if end := j.Log().Stat().End; from.Cursor > end {
+		refuse(w, http.StatusRequestedRangeNotSatisfiable, "The output of the job ends at cursor %d, before %d.", end, from.Cursor)
+		return
+	}
+	stream.Write(r.Context(), w, j, from) // an error: the link is lost, and its client asks again
+}
+
+// quickMost bounds stream.Position.Quick, in milliseconds.
+const quickMost = 100
+
+// number returns a number of the query of a request, or 0 if it is not given.
+func number(r *http.Request, name string) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 63)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s must be a number from 0 on, and is %q", name, text)
+	}
+	return n, nil
+}
+
+func (s *server) stop(w http.ResponseWriter, r *http.Request) {
+	var st jobs.Stop
+	s.refuseStart(r.Context(), r.PathValue("id"))
+	if j := s.job(w, r); j != nil && decodeStop(w, r, &st) {
+		j.Stop(st)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// refuseStart makes the start of a job be refused if it has not come yet: the connection that it was sent over can be
+// slower than that of its stop. If the job is being started, refuseStart waits for that.
+func (s *server) refuseStart(ctx context.Context, id string) {
+	s.mu.Lock()
+	running := s.starting[id]
+	if running == nil && s.Jobs.Lookup(id) == nil && len(id) <= maxLine && !slices.Contains(s.stopped, id) {
+		s.stopped = append(s.stopped, id)
+		s.stopped = s.stopped[max(0, len(s.stopped)-stoppedMax):]
+	}
+	s.mu.Unlock()
+	if running != nil {
+		select {
+		case <-running:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *server) cleanup(w http.ResponseWriter, r *http.Request) {
+	var st jobs.Stop
+	j := s.job(w, r)
+	if j == nil || !decodeStop(w, r, &st) {
+		return
+	}
+	var a remains
+	left, known := j.Cleanup(r.Context(), st)
+	a.Known, a.Ended, a.Survivors, a.Pending = known, left.Ended, left.Survivors, left.Pending
+	if left.Err != nil {
+		a.Error = left.Err.Error()
+	}
+	answerJSON(w, a)
+}
+
+func (s *server) call(w http.ResponseWriter, r *http.Request) {
+	var req callRequest
+	if !decode(w, r, &req) {
+		return
+	}
+	var a callAnswer
+	a.Text, a.IsError = s.Call(r.Context(), req.Tool, req.Arguments)
+	answerJSON(w, a)
+}
+
+func (s *server) end(w http.ResponseWriter, r *http.Request) {
+	var req endRequest
+	if !decode(w, r, &req) {
+		return
+	}
+	answerJSON(w, struct{}{})             // Join would hold back an answer without a body
+	http.NewResponseController(w).Flush() // an error: the client is gone, and the engine ends all the same
+	s.End(req.Keep)
+}
+
+// refuse answers with a sentence that says why.
+func refuse(w http.ResponseWriter, status int, format string, args ...any) {
+	http.Error(w, fmt.Sprintf(format, args...), status)
+}
+
+// answerJSON answers with v as JSON.
+func answerJSON(w http.ResponseWriter, v any) {
+	json.NewEncoder(w).Encode(v) // an error: the client is gone
+}
+
+// decode reads the body of a request. It reports false if it has refused the request.
+func decode(w http.ResponseWriter, r *http.Request, to any) bool {
+	err := json.NewDecoder(r.Body).Decode(to)
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, new(*http.MaxBytesError)):
+		refuse(w, http.StatusRequestEntityTooLarge, "A request has at most %d bytes.", maxBody)
+	default:
+		refuse(w, http.StatusBadRequest, "The body can't be read: %s.", view.Line(err.Error(), maxLine))
+	}
+	return false
+}
+
+// decodeStop is decode for a stop, whose rung must be one of the ladder.
+func decodeStop(w http.ResponseWriter, r *http.Request, st *jobs.Stop) bool {
+	if !decode(w, r, st) {
+		return false
+	}
+	if st.From != "" && !st.From.Above("") || st.Step < 0 {
+		refuse(w, http.StatusBadRequest, "A stop can't begin with %q after %v.", st.From, st.Step)
+		return false
+	}
+	return true
+}
+
+const maxLine = 500 // characters of what an error repeats

@@ -1,0 +1,235 @@
+package far
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/terminal/keys"
+	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/text/view"
+	"asyncrepl/jobs"
+)
+
+// Input is delivered once. Its sender gives it an id and can ask later what became of it. It does not wait for the
+// link: once the request has come, the delivery goes on without it.
+
+// An inputRequest gives input to a job.
+type inputRequest struct {
+	ID    string        `json:"id"`
+	Wait  time.Duration `json:"wait_ns"` // how long the delivery may take; then it is refused, or what is typed continues
+	Input jobs.Input    `json:"input"`
+}
+
+// An inputAnswer says what became of input: it was delivered, or it was refused with a text and perhaps a reason.
+type inputAnswer struct {
+	Delivered *delivery `json:"delivered,omitempty"`
+
+	refusal string
+	reason  string
+	absent  bool // it had not come when its sender asked, and is refused if it comes
+}
+
+// A delivery is a [jobs.Delivery] in JSON.
+type delivery struct {
+	jobs.Delivery
+	Typing *typing `json:",omitempty"`
+}
+
+// A typing is how far a [jobs.Typing] was when the answer was made. It is one itself.
+type typing struct {
+	Typed int    `json:"typed"`
+	Keys  int    `json:"keys"`
+	Error string `json:"error,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
+	After bool   `json:"after,omitempty"` // an earlier one is not typed yet
+}
+
+func (t *typing) Done() <-chan struct{} {
+	done := make(chan struct{})
+	if t.Ended {
+		close(done)
+	}
+	return done
+}
+
+func (t *typing) Behind() bool { return t.After }
+
+func (t *typing) Progress() (typed, keys int, err error) {
+	if t.Error != "" {
+		err = errors.New(t.Error)
+	}
+	return t.Typed, t.Keys, err
+}
+
+// typingOf returns how far t is.
+func typingOf(t jobs.Typing) *typing {
+	var now typing
+	select {
+	case <-t.Done():
+		now.Ended = true
+	default:
+	}
+	var err error
+	if now.Typed, now.Keys, err = t.Progress(); err != nil {
+		now.Error = err.Error()
+	}
+	now.After = t.Behind()
+	return &now
+}
+
+// reasons are the errors that a sender can act on, by the words for them in an answer.
+var reasons = map[string]error{
+	"ended": jobs.ErrEnded, "not reading": jobs.ErrNotReading, "no terminal": jobs.ErrNoTerminal,
+	"shutting down": jobs.ErrShutdown, "too late": context.DeadlineExceeded,
+	"line too long": tty.ErrLineTooLong, "control": tty.ErrControl, "raw end": tty.ErrRawEOF, "echo": tty.ErrEcho,
+	"control in a paste": keys.ErrPasteControl,
+}
+
+const (
+	inputsKept = 1000        // inputs whose answers are remembered
+	inputTime  = time.Minute // the longest wait for a delivery
+)
+
+// inputs remembers the answers to the newest inputs, by their ids. It holds no input.
+type inputs struct {
+	mu    sync.Mutex
+	byID  map[string]*remembered
+	order []string // oldest first
+}
+
+type remembered struct {
+	known  chan struct{} // closed when answer is
+	answer inputAnswer
+}
+
+func newInputs() *inputs { return &inputs{byID: make(map[string]*remembered)} }
+
+// once returns the answer to the input with that id. It calls deliver for it unless it was called before.
+func (i *inputs) once(id string, deliver func() inputAnswer) *remembered {
+	i.mu.Lock()
+	if m := i.byID[id]; m != nil {
+		i.mu.Unlock()
+		return m
+	}
+	m := &remembered{known: make(chan struct{})}
+	i.byID[id] = m
+	if i.order = append(i.order, id); len(i.order) > inputsKept {
+		delete(i.byID, i.order[0])
+		i.order = i.order[1:]
+	}
+	i.mu.Unlock()
+	defer close(m.known)
+	m.answer = deliver()
+	return m
+}
+
+func (s *server) input(w http.ResponseWriter, r *http.Request) {
+	var req inputRequest
+	j := s.job(w, r)
+	if j == nil || !decode(w, r, &req) {
+		return
+	}
+	if req.ID == "" || len(req.ID) > maxLine {
+		refuse(w, http.StatusBadRequest, "Input needs an id of at most %d bytes.", maxLine)
+		return
+	}
+	answerInput(w, r, s.inputs.once(req.ID, func() inputAnswer {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), min(max(0, req.Wait), inputTime))
+		defer cancel()
+		return deliver(ctx, j, req.Input)
+	}))
+}
+
+// deliver gives input to a job.
+func deliver(ctx context.Context, j *jobs.Job, in jobs.Input) (a inputAnswer) {
+	d, err := j.Send(ctx, in)
+	if err != nil {
+		a.refusal = err.Error()
+		for word, reason := range reasons {
+			if errors.Is(err, reason) {
+				a.reason = word
+			}
+		}
+		return a
+	}
+	a.Delivered = &delivery{Delivery: d}
+	if d.Typing != nil {
+		a.Delivered.Typing = typingOf(d.Typing)
+	}
+	return a
+}
+
+func (s *server) inputState(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if len(id) > maxLine {
+		refuse(w, http.StatusNotFound, absent)
+		return
+	}
+	// The connection that it was sent over can be slower than this one: if it comes later, it is not delivered.
+	answerInput(w, r, s.inputs.once(id, func() inputAnswer { return inputAnswer{refusal: absent, absent: true} }))
+}
+
+const absent = "No such input had come."
+
+// answerInput answers with what became of input, once that is known.
+func answerInput(w http.ResponseWriter, r *http.Request, m *remembered) {
+	select {
+	case <-m.known:
+	case <-r.Context().Done():
+		return
+	}
+	if m.answer.Delivered != nil {
+		answerJSON(w, m.answer)
+		return
+	}
+	if m.answer.reason != "" {
+		w.Header().Set(reasonHeader, m.answer.reason)
+	}
+	status := http.StatusUnprocessableEntity
+	if m.answer.absent {
+		status = http.StatusNotFound
+	}
+	refuse(w, status, "%s", m.answer.refusal)
+}
+
+// Input gives input to a job, under an id that no other input has. The caller's deadline bounds how long the engine
+// there tries; it is told a little less, so that its answer comes in time. The error of input that was refused is a
+// *[Refused] in which [errors.Is] finds the errors of package jobs. After any other error it is not known whether the
+// input was delivered: [Client.InputState] says that later.
+func (c *Client) Input(ctx context.Context, job, id string, in jobs.Input) (jobs.Delivery, error) {
+	wait := inputTime
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = time.Until(deadline) * 3 / 4
+	}
+	return c.delivered(ctx, http.MethodPost, jobPath(job)+"/input", inputRequest{id, wait, in})
+}
+
+// InputState says what became of input: its delivery, or the error of [Client.Input]. A *[Refused] with the code 404
+// means that the input has not come, or that it is not among the newest 1,000. It is not delivered later either.
+func (c *Client) InputState(ctx context.Context, id string) (jobs.Delivery, error) {
+	return c.delivered(ctx, http.MethodGet, "/link/inputs/"+url.PathEscape(id), nil)
+}
+
+func (c *Client) delivered(ctx context.Context, method, path string, body any) (jobs.Delivery, error) {
+	var a inputAnswer
+	if err := c.ask(ctx, method, path, body, &a); err != nil {
+		return jobs.Delivery{}, err
+	}
+	if a.Delivered == nil {
+		return jobs.Delivery{}, fmt.Errorf("the engine at the place has answered input with nothing")
+	}
+	d := a.Delivered.Delivery
+	d.Note, d.Signalled, d.Made = view.Line(d.Note, maxLine), view.Line(d.Signalled, maxLine), view.Line(d.Made, maxLine)
+	if t := a.Delivered.Typing; t != nil {
+		t.Error = view.Line(t.Error, maxLine)
+		t.Keys = max(0, t.Keys)
+		t.Typed = min(max(0, t.Typed), t.Keys)
+		d.Typing = t
+	}
+	return d, nil
+}
