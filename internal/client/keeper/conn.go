@@ -118,7 +118,7 @@ func (k *Keeper) serveClient(c *sockets.Conn, h sockets.Hello) {
 	notices.Earlier(k.takeUnsaid())
 	if c.Welcome(w) == nil {
 		mcp := server.Config{
-			Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, Page: k.Page,
+			Backend: k.Backend(), Places: k.Places, Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, Page: k.Page,
 			Notices: notices, Resumes: number - 1, Keep: server.KeepLonger, CanKeep: k.canKeep, Found: k.found, Older: h.Older, Elsewhere: k.elsewhere(),
 		}
 		k.talk(in, mcp, scope)
@@ -165,7 +165,7 @@ func (k *Keeper) servePerson(c *sockets.Conn, h sockets.Hello) {
 		scope.Grace = h.Grace
 	}
 	k.talk(&stream{Conn: c, left: func(bool) {}}, server.Config{
-		Backend: k.Backend(), Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, By: jobs.Person,
+		Backend: k.Backend(), Places: k.Places, Version: k.Version, Toolsets: h.Toolsets, MaxChars: h.MaxChars, NoImages: h.NoImages, By: jobs.Person,
 	}, scope)
 }
 

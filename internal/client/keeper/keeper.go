@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/engine"
+	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/page"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/jobs"
@@ -20,6 +21,7 @@ import (
 // A Config configures a Keeper.
 type Config struct {
 	Engine  *engine.Engine
+	Places  server.Places // where its jobs can run besides here; nil: nowhere
 	Version string
 	Since   time.Time // when the process started
 

@@ -93,7 +93,7 @@ func Open(path string) (*Dir, error) {
 	ours := st.Uid == uid && st.Mode&0o022 == 0
 	sticky := st.Mode&unix.S_ISVTX != 0 && (st.Uid == uid || st.Uid == 0)
 	if !ours && !sticky {
-		return nil, fmt.Errorf("%s can be changed by other users, so it can't hold the directory of the sockets: set XDG_RUNTIME_DIR to a directory that is yours alone", above.Name())
+		return nil, fmt.Errorf("%s can be changed by other users, so it can't hold the directory of the sockets: set XDG_RUNTIME_DIR, or TMPDIR at a place, to a directory that is yours alone", above.Name())
 	}
 	name := filepath.Base(path)
 	if err := unix.Mkdirat(int(above.Fd()), name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -140,7 +140,7 @@ func parseName(s string) (Name, bool) {
 
 // Names returns the names in the directory, those of the engines whose client left last first.
 func (d *Dir) Names() ([]Name, error) {
-	entries, err := os.ReadDir(d.at("."))
+	entries, err := os.ReadDir(d.At("."))
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (d *Dir) Dial(ctx context.Context, name Name, h Hello) (*Conn, Welcome, err
 // connect connects to an engine, and removes the name of one that has ended.
 func (d *Dir) connect(ctx context.Context, name Name) (*Conn, error) {
 	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "unix", d.at(name.String()))
+	c, err := dialer.DialContext(ctx, "unix", d.At(name.String()))
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
 		d.remove(name.String())
@@ -218,9 +218,9 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 	first := l.name.String() + unfinished
 	d.remove(first) // a process with our number was killed
 	var err error
-	if l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: d.at(first), Net: "unix"}); err == nil {
+	if l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: d.At(first), Net: "unix"}); err == nil {
 		l.l.SetUnlinkOnClose(false)
-		if err = os.Rename(d.at(first), d.at(l.name.String())); err != nil {
+		if err = os.Rename(d.At(first), d.At(l.name.String())); err != nil {
 			l.l.Close()
 		}
 	}
@@ -233,7 +233,7 @@ func (d *Dir) Listen(identity string) (*Listener, error) {
 // sweep removes the names that killed processes have left, so that they don't pile up. A name at
 // which no process listens yet is there for less than a millisecond.
 func (d *Dir) sweep() {
-	entries, _ := os.ReadDir(d.at("."))
+	entries, _ := os.ReadDir(d.At("."))
 	for _, e := range entries {
 		name, isNew := strings.CutSuffix(e.Name(), unfinished)
 		n, ok := parseName(name)
@@ -254,7 +254,7 @@ func (l *Listener) Name() Name { return l.name }
 // Touch notes that the client has left now, see [Dir.Names].
 func (l *Listener) Touch() {
 	now := time.Now()
-	os.Chtimes(l.dir.at(l.name.String()), now, now)
+	os.Chtimes(l.dir.At(l.name.String()), now, now)
 }
 
 // Found reports whether the name is where others look for it. Systems remove the directories of

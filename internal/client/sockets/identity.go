@@ -26,7 +26,7 @@ func Identity(workspace, virtualEnv, condaPrefix string, config any) (string, er
 	if err != nil {
 		return "", err
 	}
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return "", err
 	}

@@ -9,8 +9,8 @@ import (
 	"asyncrepl/internal/serve/listener"
 )
 
-// at returns the path of a name in the directory.
-func (d *Dir) at(name string) string { return filepath.Join(d.path, name) }
+// At returns the path of a name in the directory, which can be used while the directory is open.
+func (d *Dir) At(name string) string { return filepath.Join(d.path, name) }
 
 // ownPeer returns nil if the other end of a connection is a process of our user.
 func ownPeer(c *net.UnixConn) error { return listener.OwnPeer(c) }
@@ -21,5 +21,5 @@ func peer(*net.UnixConn) (int, error) { return 0, nil }
 // This system has no namespaces.
 func namespaces(string) ([]string, error) { return nil, nil }
 
-// bootID returns a name for the time since the machine was started.
-func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+// BootID returns a name for the time since the machine was started.
+func BootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }

@@ -15,9 +15,9 @@ import (
 	"asyncrepl/internal/serve/listener"
 )
 
-// at returns a path of a name in the directory. It is short, however long the path of the directory
-// is.
-func (d *Dir) at(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name) }
+// At returns a path of a name in the directory, which can be used while the directory is open. It is
+// short, however long the path of the directory is.
+func (d *Dir) At(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", d.file.Fd(), name) }
 
 // ownPeer returns nil if the other end of a connection is a process of our user in our namespaces.
 func ownPeer(c *net.UnixConn) error {
@@ -76,8 +76,8 @@ func namespaces(process string) ([]string, error) {
 	return spaces, nil
 }
 
-// bootID returns a name for the time since the machine was started.
-func bootID() (string, error) {
+// BootID returns a name for the time since the machine was started.
+func BootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err
 }

@@ -124,7 +124,7 @@ func TestPeerOfAnotherUserIsRefused(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: d.at(l.Name().String())}); err != nil {
+		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: d.At(l.Name().String())}); err != nil {
 			t.Error(err)
 			return
 		}

@@ -187,7 +187,7 @@ func TestNameOfTheEngineLeftLastIsFirst(t *testing.T) {
 // die leaves a name at which no process listens.
 func die(t *testing.T, d *Dir, name Name) {
 	t.Helper()
-	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: d.at(name.String()), Net: "unix"}))(t)
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: d.At(name.String()), Net: "unix"}))(t)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 }
@@ -344,7 +344,7 @@ func TestLinesBehindTheHelloAreKept(t *testing.T) {
 
 func dial(t *testing.T, d *Dir, name Name) *net.UnixConn {
 	t.Helper()
-	return must.Get(net.DialUnix("unix", nil, &net.UnixAddr{Name: d.at(name.String()), Net: "unix"}))(t)
+	return must.Get(net.DialUnix("unix", nil, &net.UnixAddr{Name: d.At(name.String()), Net: "unix"}))(t)
 }
 
 func TestBadHellosAreRefused(t *testing.T) {
