@@ -1,0 +1,310 @@
+//go:build unix
+
+package carry
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"asyncrepl/internal/place/far"
+	"asyncrepl/internal/text/view"
+)
+
+// A Spec says how to get in and what to start.
+type Spec struct {
+	Argv []string // the carrier and its arguments; "/bin/sh" is appended
+	Dir  string   // the carrier's working directory; empty: ours
+	Env  []string // the carrier's full environment, in which its name is looked up
+
+	Workspace string   // the directory there in which setup and our program start; empty: where the carrier puts them
+	Setup     string   // lines of a shell
+	Program   string   // the file to bring; empty: this program
+	Version   string   // a program of this version on the PATH there will do; empty: none
+	Command   []string // the arguments of our program there
+}
+
+// SSH returns the carrier that is ssh, with arguments that end with a destination. It uses a connection that
+// is there to be shared and makes none, it takes no agent along, and it asks no question.
+func SSH(args []string) []string {
+	return append([]string{"ssh", "-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o", "ControlMaster=no"}, args...)
+}
+
+const (
+	limit    = 30 * time.Second // of Open without the carrying, and of a pause in the carrying
+	maxNoise = 1 << 20          // bytes of lines without our mark
+	maxLoads = 3                // as many as there are directories to carry to
+	maxField = 256              // bytes of a text in the greeting
+	maxPath  = 4096             // characters of the path of a file there
+)
+
+// Open starts the carrier and our program there, and returns the pipe between this process and that program
+// with what it says of itself. It takes 30 s at most, or until ctx is done, plus the time for which the bytes
+// of our program move. The error is an *Error, or ErrGone with the Greeting of the machine that says so.
+func Open(ctx context.Context, s Spec) (*Pipe, far.Greeting, error) { return openWithin(ctx, s, limit) }
+
+func openWithin(ctx context.Context, s Spec, limit time.Duration) (*Pipe, far.Greeting, error) {
+	p, err := start(s)
+	if err != nil {
+		return nil, far.Greeting{}, &Error{Reach, view.Line(err.Error(), maxLine), "see whether that program can be run: " + byHand(s.Argv), errors.Is(err, fs.ErrNotExist)}
+	}
+	// The program is read while the carrier connects.
+	o := &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, 64<<10)}
+	g, err := o.enter()
+	if err != nil {
+		p.Close()
+		return nil, g, err
+	}
+	p.rest, _ = o.in.Peek(o.in.Buffered())
+	return p, g, nil
+}
+
+// An opening is one call of Open.
+type opening struct {
+	ctx   context.Context
+	spec  Spec
+	limit time.Duration
+	pipe  *Pipe
+	in    *bufio.Reader
+	begun time.Time
+
+	prog program
+	file *os.File // prog's
+
+	step  Step
+	setup bool // setup runs
+	noise words
+	total int // bytes of noise
+	loads int
+	swept Swept
+}
+
+// enter talks to the script and to our program until it has greeted.
+func (o *opening) enter() (far.Greeting, error) {
+	var err error
+	if o.file, o.prog, err = open(o.spec.Program); err != nil {
+		return far.Greeting{}, &Error{Carry, view.Line(err.Error(), maxLine), `name a file that can be read in "binary"`, true}
+	}
+	defer o.file.Close()
+	stop := context.AfterFunc(o.ctx, o.extend)
+	o.extend()
+	line, failed := o.converse(scriptOf(o.spec, o.prog, rand.Text()))
+	if !stop() && failed == nil {
+		failed = o.lost(os.ErrDeadlineExceeded)
+	}
+	if failed != nil {
+		return far.Greeting{}, failed
+	}
+	o.pipe.SetDeadline(time.Time{})
+	return o.greeting(line)
+}
+
+// extend gives the carrier the full time from now on, or none if ctx is done.
+func (o *opening) extend() {
+	end := time.Now().Add(o.limit)
+	if o.ctx.Err() == nil {
+		o.pipe.SetDeadline(end)
+	}
+	if o.ctx.Err() != nil { // also if that happened just before the deadline was set
+		o.pipe.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// converse sends the script and does what it asks for, until our program greets, or what was brought is removed. It
+// returns the JSON of the greeting.
+func (o *opening) converse(script string) (greeting []byte, failed *Error) {
+	if _, err := io.WriteString(o.pipe, script); errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, o.lost(err)
+	} // any other error: the carrier has ended, and its output says why
+	for {
+		line, err := o.line()
+		if err != nil {
+			return nil, o.lost(err)
+		}
+		if text, ok := bytes.CutPrefix(line, []byte(far.Mark)); ok && o.step == Start {
+			return text, nil
+		}
+		text, ok := bytes.CutPrefix(line, []byte(mark))
+		if !ok {
+			if o.note(line); o.total > maxNoise {
+				return nil, o.failure("it prints without end: "+o.said(), "let nothing there print so much before async-repl answers: "+o.byHand(), false)
+			}
+			continue
+		}
+		o.setup = false
+		switch word, why, _ := strings.Cut(string(text), " "); word {
+		case wordHere:
+			o.step = Workspace
+		case wordSetup:
+			o.step, o.setup = Start, true
+		case wordCarry:
+			o.step = Carry
+		case wordNeed:
+			if o.loads++; o.loads > maxLoads {
+				return nil, o.failure("it asks for the program again and again", "see what runs there: "+o.byHand(), false)
+			}
+			if failed := o.carry(); failed != nil {
+				return nil, failed
+			}
+		case wordStart:
+			o.step = Start
+		case wordSwept:
+			return nil, nil
+		case wordGone, wordUsed, wordStuck:
+			if o.swept.note(word, why) {
+				return nil, o.failure("it names files without end", "see what is there: "+o.byHand(), false)
+			}
+		case wordFail:
+			return nil, o.refused(why)
+		}
+	}
+}
+
+// line returns the next line without its end, or a part of one that is too long. It is valid until the next
+// call.
+func (o *opening) line() ([]byte, error) {
+	line, err := o.in.ReadSlice('\n')
+	if err == bufio.ErrBufferFull || err == io.EOF && len(line) > 0 {
+		err = nil
+	}
+	return bytes.TrimRight(line, "\r\n"), err
+}
+
+// note keeps a line without our mark for an error.
+func (o *opening) note(line []byte) {
+	o.noise.add(line)
+	o.noise.add([]byte("\n"))
+	o.total += len(line) + 1
+}
+
+// carry sends the program. Each piece has the full time, and is so small that a slow line can carry it.
+func (o *opening) carry() *Error {
+	b := make([]byte, 64<<10)
+	for at := int64(0); at < o.prog.size; {
+		n, err := o.file.ReadAt(b[:min(int64(len(b)), o.prog.size-at)], at)
+		if n == 0 {
+			return o.failure(view.Line(err.Error(), maxLine), "leave the file as it is while it is read", false)
+		}
+		if _, err := o.pipe.Write(b[:n]); err != nil {
+			return o.lost(err)
+		}
+		at += int64(n)
+		o.extend()
+	}
+	return nil
+}
+
+// failure returns an Error of the present step.
+func (o *opening) failure(text, cure string, final bool) *Error {
+	return &Error{o.step, text, cure, final}
+}
+
+// words returns the last words of what runs there and of the carrier.
+func (o *opening) words() []byte { return append(o.noise.last(), o.pipe.words.last()...) }
+
+func (o *opening) said() string { return lastLines(o.words()) }
+
+func (o *opening) byHand() string { return byHand(o.spec.Argv) }
+
+// refused returns the error for what the script says. Its reason follows, until the end of the output.
+func (o *opening) refused(why string) *Error {
+	o.noise = words{}
+	for o.total <= maxNoise {
+		line, err := o.line()
+		if err != nil {
+			break
+		}
+		o.note(line)
+	}
+	text := lastLines(o.noise.last())
+	switch why {
+	case failTerminal:
+		return &Error{Reach, "the carrier gives a terminal to what it runs, and a terminal changes what goes through it", "leave out its option for a terminal, which often is -t", true}
+	case failMachine:
+		return &Error{Carry, fmt.Sprintf("the place is %s, and the program is for %s", text, strings.ReplaceAll(o.prog.system, `\`, "")),
+			`build async-repl for that system, and name the file in "binary"`, true}
+	case failWorkspace:
+		return &Error{Workspace, text, `make that directory there, or name another one in "workspace"`, false}
+	case failSetup:
+		o.step, o.setup = Start, true
+		return o.lost(io.EOF)
+	case failCarry:
+		cure := fmt.Sprintf(`free %d MB in one of these directories, or set XDG_CACHE_HOME in "setup" to a directory that takes programs`, o.prog.size>>20+1)
+		return &Error{Carry, text, cure, false}
+	}
+	return o.failure("it fails for an unknown reason: "+view.Line(why, maxLine), "see what runs there: "+o.byHand(), false)
+}
+
+// lost returns the error for a carrier that ended, or that did not answer in time if err says so.
+func (o *opening) lost(err error) *Error {
+	waited := errors.Is(err, os.ErrDeadlineExceeded)
+	if !waited {
+		o.pipe.await()
+	}
+	ended := false
+	select {
+	case <-o.pipe.ended:
+		ended = true
+	default:
+	}
+	o.pipe.Close()
+	said := o.said()
+	text := said
+	switch seconds := time.Since(o.begun).Round(100 * time.Millisecond); {
+	case waited:
+		text = strings.TrimSuffix(fmt.Sprintf("nothing came for %s; %s", seconds, said), "; ")
+	case said == "" && ended && o.pipe.status.Exited():
+		text = fmt.Sprintf("%s ended with exit status %d and said nothing", view.Line(o.pipe.name, maxLine), o.pipe.status.ExitStatus())
+	case said == "":
+		text = view.Line(o.pipe.name, maxLine) + " closed the connection and said nothing"
+	}
+	switch {
+	case o.setup:
+		return o.failure("setup: "+text, `correct "setup": its lines get no input, and the last one must end soon and with status 0`, false)
+	case o.step == Workspace:
+		return o.failure(text, fmt.Sprintf("see whether %s can be used there: %s", view.Line(quote(o.spec.Workspace), maxLine), o.byHand()), false)
+	case waited && o.step == Reach:
+		return o.failure(text, "let the login shell there neither wait nor ask, and see what it does: "+o.byHand(), false)
+	case o.step == Start && strings.Contains(said, "xec format error"):
+		return o.failure(text, `build async-repl for the system there, and name the file in "binary"`, true)
+	case o.step == Reach && !waited:
+		cure, final := refusal(string(o.words()), o.byHand())
+		return o.failure(text, cure, final)
+	}
+	return o.failure(text, "see what happens by hand: "+o.byHand(), false)
+}
+
+// greeting reads the greeting, which comes from another machine.
+func (o *opening) greeting(text []byte) (far.Greeting, error) {
+	var g struct {
+		far.Greeting
+		Gone bool `json:"gone"`
+	}
+	if err := json.Unmarshal(text, &g); err != nil {
+		return far.Greeting{}, o.failure("its greeting can't be read: "+view.Line(err.Error(), maxLine), "see what runs there: "+o.byHand(), false)
+	}
+	for _, s := range []string{g.Version, g.Machine, g.Boot, g.Start} {
+		if view.Line(s, maxField) != s || strings.TrimSpace(s) != s {
+			return far.Greeting{}, o.failure(fmt.Sprintf("its greeting can't be true: %s", view.Line(s, maxLine)), "see what runs there: "+o.byHand(), false)
+		}
+	}
+	switch {
+	case g.Gone:
+		return g.Greeting, ErrGone
+	case g.Protocol != far.Protocol:
+		return g.Greeting, o.failure(fmt.Sprintf("the engine there, of version %s, speaks protocol %d, and this one protocol %d", g.Version, g.Protocol, far.Protocol),
+			"end that engine with the version that started it, or use that version", true)
+	case g.Start == "" || strings.ContainsFunc(g.Start, needsQuotes):
+		return far.Greeting{}, o.failure(fmt.Sprintf("its greeting names no start of an engine: %q", g.Start), "see what runs there: "+o.byHand(), false)
+	}
+	return g.Greeting, nil
+}
