@@ -1,0 +1,149 @@
+//go:build unix
+
+package allocation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"asyncrepl/internal/text/view"
+)
+
+const (
+	outputBytes = 16 << 20 // limit of a command's output; a pod is 10 KiB, and there are 20 at most
+	errorBytes  = 8 << 10  // the newest bytes of standard error that are kept
+	textChars   = 600      // limit of an error in one line
+)
+
+// errTooMuch ends a command that never stops printing.
+var errTooMuch = fmt.Errorf("it printed more than %d MiB", outputBytes>>20)
+
+// Local runs a command on this machine, with our environment. It stays in our session: package process takes a
+// child outside of that for one that a job has left.
+func Local(ctx context.Context, argv []string, stdin string) (string, error) {
+	out, err := local(ctx, argv, stdin)
+	return string(out), err
+}
+
+func local(ctx context.Context, argv []string, stdin string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var out head
+	out.full = func() { cancel(errTooMuch) }
+	var said tail
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	// A program that has left the session can hold our pipes, and Wait would wait for it.
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTooMuch) {
+		return nil, cause
+	} else if cause != nil {
+		return nil, &Error{argv[0], -1, cause.Error(), true}
+	}
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
+		return out.kept.Bytes(), nil
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		text := oneLine(said.kept.String())
+		if text == "" {
+			text = exit.Error()
+		}
+		return out.kept.Bytes(), &Error{argv[0], exit.ExitCode(), text, true}
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, &Error{argv[0], 127, "there is no such program on the PATH", true}
+	default:
+		return nil, &Error{argv[0], 127, view.Line(err.Error(), textChars), true}
+	}
+}
+
+// mark begins the output of a command over ssh. What a login shell prints comes before it.
+const mark = "@async-repl run"
+
+// Over returns a Run for the machine that ssh reaches: ssh is the program with all its arguments. The
+// command goes to /bin/sh there, as a script on standard input, so that any login shell will do.
+func Over(ssh []string) Run {
+	return func(ctx context.Context, argv []string, stdin string) (string, error) {
+		out, err := local(ctx, append(append([]string(nil), ssh...), "/bin/sh"), script(argv, stdin))
+		before, after, reached := bytes.Cut(out, []byte(mark+"\n"))
+		var e *Error
+		switch {
+		case errors.As(err, &e) && reached:
+			e.Program = argv[0]
+		case errors.As(err, &e):
+			e.Reached = false
+		case err == nil && !reached:
+			text := "it ran no /bin/sh on the other machine"
+			if said := oneLine(string(before)); said != "" {
+				text += "; its login shell printed: " + said
+			}
+			return "", &Error{ssh[0], 0, text, false}
+		}
+		return string(after), err
+	}
+}
+
+// script returns the script that runs a command with its standard input. The shell has read all of it
+// before the command begins.
+func script(argv []string, stdin string) string {
+	var b strings.Builder
+	b.WriteString("{ echo '" + mark + "'; printf %s " + Quote(stdin) + " |")
+	for _, word := range argv {
+		b.WriteString(" " + Quote(word))
+	}
+	b.WriteString("; exit; }\n")
+	return b.String()
+}
+
+// Quote returns a word for a POSIX shell.
+func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// oneLine returns the lines of a program's error as one escaped line.
+func oneLine(s string) string {
+	var lines []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return view.Line(strings.Join(lines, "; "), textChars)
+}
+
+// A head keeps the first outputBytes and then calls full. Its buffer is no embedded field, because
+// io.Copy would find ReadFrom, which knows no limit.
+type head struct {
+	kept bytes.Buffer
+	full func()
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	if h.kept.Len()+len(p) > outputBytes {
+		h.full()
+		return 0, errTooMuch
+	}
+	return h.kept.Write(p)
+}
+
+// A tail keeps the last errorBytes.
+type tail struct{ kept bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept.Write(p)
+	if extra := t.kept.Len() - errorBytes; extra > 0 {
+		t.kept.Next(extra)
+	}
+	return len(p), nil
+}
