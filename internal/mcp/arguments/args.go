@@ -18,7 +18,7 @@ import (
 // zero value or, if that would mean something else, is nil.
 type Args struct {
 	Code, Command, Package, Text   string
-	Session, Name, Cwd, Path       string
+	Session, Name, Cwd, Path, On   string
 	FromSession, FromCheckpoint    string
 	ShellSession                   string
 	Checkpoint, Keep               bool
@@ -82,6 +82,7 @@ type Signature struct {
 	Optional []string
 	Wait     string // the description of wait_seconds, whose default differs between tools
 	MaxChars int    // the default of max_chars
+	Places   string // the names of the places, for the description of on
 }
 
 // parameter returns the parameter of that name, nil if the tool has none.
@@ -130,6 +131,8 @@ func (s *Signature) Schema() json.RawMessage {
 			schema = schemaOf("integer", fmt.Sprintf("default %d, max %d", s.MaxChars, MaxText))
 		case "max_bytes":
 			schema = schemaOf("integer", fmt.Sprintf("default %d characters", s.MaxChars))
+		case "on":
+			schema = schemaOf("string", "place: "+s.Places)
 		}
 		fmt.Fprintf(&b, "%q:%s", name, rawjson.Of(schema))
 	}

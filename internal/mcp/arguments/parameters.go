@@ -87,6 +87,7 @@ var parameters = sync.OnceValue(func() map[string]*parameter {
 		"path":          text("starts in the workspace", func(a *Args) *string { return &a.Path }, notEmpty),
 		"shell_session": text("carries cwd, variables, functions", func(a *Args) *string { return &a.ShellSession }, sessionName),
 		"cwd":           text("default: the workspace", func(a *Args) *string { return &a.Cwd }, notEmpty),
+		"on":            text("", func(a *Args) *string { return &a.On }, nil),
 
 		"status": choice("", func(a *Args) *string { return &a.Status }, string(jobs.Queued), string(jobs.Running),
 			string(jobs.WaitingInput), string(jobs.Completed), string(jobs.Failed), string(jobs.Cancelled)).or("any"),

@@ -124,6 +124,7 @@ type Config struct {
 	// Resumes is the number of clients that the engine had before this one, whose jobs and sessions the first
 	// reply names. 0: there was none.
 	Resumes  int
+	Places   Places        // the other machines at which jobs can run; nil: there are none
 	Files    *files.Store  // the toolset files uses it; nil: the server makes a store
 	Progress time.Duration // how long a call waits before its first progress notification; 0: 1 s
 	// PictureWait is how long an answer with pictures waits while others on the same connection have

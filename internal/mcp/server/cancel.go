@@ -17,7 +17,7 @@ const remainsStep = time.Second
 // the variables that it had. For a job that has ended, it
 // ends the processes that the job left running, and waits as long for that.
 func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
-	j, err := c.job(c.args.JobID)
+	j, err := c.job(ctx, c.args.JobID)
 	if err != nil {
 		return nil, err
 	}

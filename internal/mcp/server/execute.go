@@ -20,29 +20,43 @@ func (c *call) executePython(ctx context.Context) (*report.Reply, error) {
 	if err := c.canKeep(); err != nil {
 		return nil, err
 	}
-	if c.args.FromJob != "" {
-		return c.executeFrom(ctx)
-	}
-	if c.args.Rerun {
+	if c.args.Rerun && c.args.FromJob == "" {
 		return nil, report.Mistakef("rerun is about the jobs up to from_job: give from_job too.")
 	}
 	session := c.session()
+	if c.place != "" {
+		return c.mirror(ctx, "execute_python", c.pythonSpec(session))
+	}
+	if c.args.FromJob != "" {
+		return c.executeFrom(ctx)
+	}
 	py, made, err := c.Backend.Open(c.scope, session)
 	if err != nil {
 		return nil, err
 	}
 	c.made = made
-	spec := jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(c.args.Code), Code: c.args.Code}
 	if c.args.Path == "" {
-		return c.execute(ctx, spec, c.keeping(py, py.Exec(c.args.Code)))
+		return c.execute(ctx, c.pythonSpec(session), c.keeping(py, py.Exec(c.args.Code)))
 	}
 	file := engine.File{Path: c.args.Path, Args: c.args.Args}
-	spec.Title, spec.Code = view.Title(file.String()), file.String()
-	return c.execute(ctx, spec, c.keeping(py, py.ExecFile(file)))
+	return c.execute(ctx, c.pythonSpec(session), c.keeping(py, py.ExecFile(file)))
 }
 
-// canKeep refuses a call that wants its job to be kept if the server ends with its client.
+// pythonSpec describes the job that runs the code or the file of the call in a session.
+func (c *call) pythonSpec(session string) jobs.Spec {
+	what := c.args.Code
+	if c.args.Path != "" {
+		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
+	}
+	return jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what), Code: what}
+}
+
+// canKeep refuses a call that wants its job to be kept if the server ends with its client. At a place
+// the job outlives the server.
 func (c *call) canKeep() error {
+	if c.place != "" {
+		return nil
+	}
 	if c.args.Keep && c.Keep == KeepRefused {
 		return report.Mistakef("keep: this server ends with its client (REPL_KEEPER=off), so it can keep no job. Leave keep out, or have a person set REPL_KEEPER=on.")
 	}
@@ -66,6 +80,10 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 	if err := c.canKeep(); err != nil {
 		return nil, err
 	}
+	spec := jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command), Code: c.args.Command}
+	if c.place != "" {
+		return c.mirror(ctx, "execute_command_async", spec)
+	}
 	dir, err := c.directory(c.args.Cwd)
 	if err != nil {
 		return nil, err
@@ -80,27 +98,35 @@ func (c *call) executeCommand(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Shell, Session: c.args.ShellSession, Title: view.Title(c.args.Command), Code: c.args.Command}, run)
+	return c.execute(ctx, spec, run)
 }
 
 func (c *call) installPackage(ctx context.Context) (*report.Reply, error) {
 	session := c.session()
+	spec := jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Code: "install " + c.args.Package}
+	if c.place != "" {
+		return c.mirror(ctx, "install_package_async", spec)
+	}
 	install, made, err := c.Backend.Install(c.scope, session, c.args.Package)
 	if err != nil {
 		return nil, err
 	}
-	c.made = made
-	return c.execute(ctx, jobs.Spec{Kind: jobs.Package, Session: session, Title: view.Title("install " + c.args.Package), Code: "install " + c.args.Package, Site: install.Site}, install.Run)
+	c.made, spec.Site = made, install.Site
+	return c.execute(ctx, spec, install.Run)
 }
 
 // execute starts a job and waits for it during the grace.
 func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*report.Reply, error) {
 	spec.Timeout, spec.Keep = c.scope.Timeout, c.args.Keep
-	if spec.Keep && spec.Kind == jobs.Python {
+	if spec.Keep && spec.Kind == jobs.Python && spec.Place == "" {
 		c.Backend.Keep(spec.Session)
 	}
 	if c.args.Timeout != nil {
 		spec.Timeout, spec.Spare = *c.args.Timeout, spec.Kind == jobs.Python
+	}
+	if c.as != "" {
+		_, err := c.jobs.StartAs(c.as, spec, run)
+		return &report.Reply{}, err
 	}
 	j, err := c.jobs.Start(spec, run)
 	if err != nil {
@@ -116,6 +142,10 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		j.AwaitStart(start)
 	}
 	w := c.window(0)
+	if spec.Place != "" {
+		c.made = c.made && j.Record().Receipt.End != jobs.NotStarted // its place can have refused the session
+		return c.reporter.Job(j, w), nil
+	}
 	if note := c.Backend.TakeNote(c.scope); note != "" {
 		w.Line("Note", note)
 	}

@@ -17,7 +17,7 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 	if strings.Contains(strings.TrimSuffix(c.args.Text, "\n"), "\n") {
 		return nil, report.Mistakef("text must be one line; nothing was sent. Send one line for each question.")
 	}
-	j, err := c.asking()
+	j, err := c.asking(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +29,9 @@ func (c *call) sendPythonInput(ctx context.Context) (*report.Reply, error) {
 }
 
 // asking returns the Python job that the input is for.
-func (c *call) asking() (*jobs.Job, error) {
+func (c *call) asking(ctx context.Context) (*jobs.Job, error) {
 	if c.args.JobID != "" {
-		j, err := c.job(c.args.JobID)
+		j, err := c.job(ctx, c.args.JobID)
 		if err == nil && j.Record().Kind != jobs.Python {
 			err = report.Mistakef("Job %s is a %s job: use send_command_input. Nothing was sent.", j.ID(), j.Record().Kind)
 		}
@@ -43,7 +43,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	waiting := jobs.Filter{Status: []jobs.Status{jobs.WaitingInput}}
 	if c.args.Session != "" {
 		waiting.Session = c.session()
-		if _, err := c.Backend.Session(waiting.Session); c.absent(err) != nil {
+		if err := c.exists(waiting.Session); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (c *call) asking() (*jobs.Job, error) {
 	case len(asking) == 0:
 		return nil, report.Mistakef("No Python job waits for input; nothing was sent or kept.")
 	case len(asking) == 1:
-		return c.job(asking[0].ID)
+		return c.jobs.Get(asking[0].ID)
 	}
 	text, shown := c.reporter.Lines(asking, c.replyChars()-headRoom)
 	c.notices.Shows(asking[:shown]...)
@@ -83,7 +83,7 @@ func (c *call) sendCommandInput(ctx context.Context) (*report.Reply, error) {
 	case !in.Types() && in.Size == jobs.Size{} && in.Signal == "":
 		return nil, report.Mistakef(`There is nothing to send: give text (a line ends with \n), keys, eof, signal or size.`)
 	}
-	j, err := c.job(a.JobID)
+	j, err := c.job(ctx, a.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +134,9 @@ func (c *call) send(ctx context.Context, j *jobs.Job, in jobs.Input) (*report.Re
 	}
 	slow.Stop()
 	cancel()
+	if report.LinkOf(j.Live()).Input != "" { // the link was lost, and the reply says what is known of the input
+		return c.reporter.Job(j, c.window(from)), nil
+	}
 	switch {
 	case errors.Is(err, jobs.ErrEnded):
 		record := j.Record()

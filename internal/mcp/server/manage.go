@@ -80,10 +80,10 @@ func (c *call) installFirst(spec engine.SessionSpec, install *engine.Install) (*
 	return j, nil
 }
 
-func (c *call) listSessions(context.Context) (*report.Reply, error) {
+func (c *call) listSessions(ctx context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	list, limit := c.Backend.Sessions()
-	return overview.Sessions(list, limit, c.replyChars()-headRoom), nil
+	return overview.Sessions(list, limit, c.replyChars()-headRoom, c.listPlaces(ctx)), nil
 }
 
 // deleteSession ends a session. An end that has begun is completed even if the call is cancelled.
@@ -122,6 +122,16 @@ func (c *call) unended(session string) []jobs.Record {
 		Status:  []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput},
 	})
 	return slices.DeleteFunc(list, func(record jobs.Record) bool { return record.Kind != jobs.Python && !record.Holds })
+}
+
+// exists returns an error if there is no session of that name, neither here nor at a place. The session
+// of calls that name none always exists.
+func (c *call) exists(session string) error {
+	if c.Places != nil && c.Places.Of(jobs.Python, session) != "" {
+		return nil
+	}
+	_, err := c.Backend.Session(session)
+	return c.absent(err)
 }
 
 // absent returns the error of a call for a session that does not exist. It returns nil if that is

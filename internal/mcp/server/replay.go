@@ -15,7 +15,7 @@ import (
 
 // executeFrom runs code in the state after an earlier job, in a new session.
 func (c *call) executeFrom(ctx context.Context) (*report.Reply, error) {
-	j, err := c.find(c.args.FromJob)
+	j, err := c.find(ctx, c.args.FromJob)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +113,7 @@ func (c *call) continueFrom(ctx context.Context, job jobs.Record) (*report.Reply
 // executeIn runs the code of the call in a session that was made for it. The session is deleted if
 // there can be no job.
 func (c *call) executeIn(ctx context.Context, session string, run jobs.Runner) (*report.Reply, error) {
-	what := c.args.Code
-	if c.args.Path != "" {
-		what = engine.File{Path: c.args.Path, Args: c.args.Args}.String()
-	}
-	reply, err := c.execute(ctx, jobs.Spec{Kind: jobs.Python, Session: session, Title: view.Title(what), Code: what}, run)
+	reply, err := c.execute(ctx, c.pythonSpec(session), run)
 	if err != nil {
 		c.Backend.Delete(session, c.By, "execute_python") // an error: it is gone already
 		return nil, err

@@ -64,7 +64,7 @@ func (c *conn) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
-	j, err := c.find(r.ID)
+	j, err := c.find(ctx, r.ID)
 	if err != nil {
 		return nil, c.resourceError(uri, err)
 	}
@@ -100,7 +100,7 @@ func (c *conn) resourceError(uri string, err error) error {
 func (c *conn) listResources(p *mcp.ListResourcesParams) (mcp.Result, error) {
 	f := jobs.Filter{Limit: resourcePage + 1} // one more, to know whether there is another page
 	if p != nil && p.Cursor != "" {
-		if _, err := c.job(p.Cursor); err != nil {
+		if _, err := c.jobs.Get(p.Cursor); err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not from an earlier page: start again without one"}
 		}
 		f.Before = p.Cursor

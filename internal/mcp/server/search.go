@@ -21,7 +21,7 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	if err != nil {
 		return nil, report.Mistakef("pattern %v", err)
 	}
-	j, err := c.find(c.args.JobID)
+	j, err := c.find(ctx, c.args.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +40,12 @@ func (c *call) searchJobOutput(ctx context.Context) (*report.Reply, error) {
 	}
 	c.notices.Watch(j)
 	c.ticket.Pass()
-	record := j.Record()
+	record, live := j.Record(), j.Live()
 	defer c.progress.Start(ctx, searchTime, func() delivery.Note { return delivery.Note{Line: "searching the output of job " + j.ID()} })()
 	found, err := search.Run(ctx, j.Log(), q)
 	if err != nil {
 		return nil, err
 	}
 	c.notices.Shows(record)
-	return found.Reply(record, c.notices.Also(), c.replyChars()), nil
+	return found.Reply(c.reporter, record, live, c.notices.Also(), c.replyChars()), nil
 }

@@ -96,10 +96,16 @@ func (c *conn) server(ctx context.Context) *mcp.Server {
 }
 
 // job returns a job by its whole id, which calls that change it need.
-func (c *conn) job(id string) (*jobs.Job, error) { return c.jobs.Get(id) }
+func (c *conn) job(ctx context.Context, id string) (*jobs.Job, error) {
+	j, err := c.jobs.Get(id)
+	return c.orAdopted(ctx, id, j, err)
+}
 
 // find returns a job by its id or a unique prefix of it.
-func (c *conn) find(id string) (*jobs.Job, error) { return c.jobs.Find(id) }
+func (c *conn) find(ctx context.Context, id string) (*jobs.Job, error) {
+	j, err := c.jobs.Find(id)
+	return c.orAdopted(ctx, id, j, err)
+}
 
 // answer answers requests about tools and resources in place of the SDK. For each connection, the
 // SDK would check the schemas of all tools again and keep what it found: 50 KB for a session over
@@ -140,7 +146,7 @@ func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.
 	resumed := c.resumed()                             // before the call, which changes it
 	settle := func() { current.notices.Settle(false) } // runs if the call panics
 	defer func() { settle() }()
-	reply, err := t.call(current, ctx)
+	reply, err := current.do(ctx, t, req.Params.Arguments)
 	if err != nil {
 		reply = c.refusal(err)
 		current.notices.Shows(reply.Shown()...)
@@ -219,6 +225,9 @@ func (c *conn) resumedNow() string {
 		return c.Older
 	}
 	list, _ := c.Backend.Sessions()
+	for _, p := range c.listPlaces(context.Background()) {
+		list = append(list, p.Own()...)
+	}
 	return overview.Resumed(c.jobs.List(jobs.Filter{Status: []jobs.Status{jobs.Queued, jobs.Running, jobs.WaitingInput}}), list, c.Older)
 }
 

@@ -40,7 +40,7 @@ const endedMax = 20
 // is cancelled.
 func (c *call) restartPython(ctx context.Context) (*report.Reply, error) {
 	// A checkpoint can outlive what is known of its job, but not the server.
-	_, err := c.find(c.args.FromCheckpoint)
+	_, err := c.jobs.Find(c.args.FromCheckpoint)
 	if absent, ok := errors.AsType[*jobs.NotFoundError](err); ok && absent.Earlier {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (c *conn) awaitEnds(ctx context.Context, list []jobs.Record) []jobs.Record 
 	ctx, cancel := context.WithTimeout(ctx, c.scope.GraceTime())
 	defer cancel()
 	for i := range list {
-		j, err := c.job(list[i].ID)
+		j, err := c.jobs.Get(list[i].ID)
 		if err != nil {
 			continue // already forgotten
 		}

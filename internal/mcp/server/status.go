@@ -30,7 +30,7 @@ func (c *call) window(from int64) report.Window {
 }
 
 func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
-	j, err := c.find(c.args.JobID)
+	j, err := c.find(ctx, c.args.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (c *call) checkJobStatus(ctx context.Context) (*report.Reply, error) {
 
 func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 	if c.args.JobID != "" {
-		j, err := c.find(c.args.JobID)
+		j, err := c.find(ctx, c.args.JobID)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		}
 	}
 	if last == "" {
-		if _, err := c.Backend.Session(session); c.absent(err) != nil {
+		if err := c.exists(session); err != nil {
 			return nil, err
 		}
 		if c.args.Cursor != nil {
@@ -71,7 +71,7 @@ func (c *call) checkPythonStatus(ctx context.Context) (*report.Reply, error) {
 		}
 		return report.Textf("No Python job yet in session %s.", session), nil
 	}
-	j, err := c.job(last)
+	j, err := c.jobs.Get(last)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 		limit = int(*c.args.Limit)
 	}
 	if c.args.Before != "" {
-		if _, err := c.job(c.args.Before); err != nil {
+		if _, err := c.jobs.Get(c.args.Before); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 	}
 	list := c.jobs.List(f)
 	if len(list) == 0 && c.args.Session != "" && len(c.jobs.List(jobs.Filter{Session: c.args.Session, Limit: 1})) == 0 {
-		if _, err := c.Backend.Session(c.args.Session); c.absent(err) != nil {
+		if err := c.exists(c.args.Session); err != nil {
 			return nil, err
 		}
 	}
@@ -166,10 +166,10 @@ func (c *call) listJobs(_ context.Context) (*report.Reply, error) {
 // headRoom is the room for the lines before a list of jobs, in characters.
 const headRoom = 1000
 
-func (c *call) serverStatus(context.Context) (*report.Reply, error) {
+func (c *call) serverStatus(ctx context.Context) (*report.Reply, error) {
 	c.ticket.Pass()
 	status := c.Backend.Status(c.scope)
-	status.Page = c.Page
+	status.Page, status.Places = c.Page, c.listPlaces(ctx)
 	for _, line := range status.Unprotected {
 		c.notices.Once(line) // this reply says it
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +26,7 @@ type tool struct {
 	required []string
 	optional []string
 	wait     string // the description of its wait_seconds, without a default that about names
+	at       location
 	hints    hints
 	call     func(c *call, ctx context.Context) (*report.Reply, error)
 
@@ -51,9 +53,21 @@ type call struct {
 	ticket   delivery.Ticket     // passed before the call waits
 	progress *delivery.Progress  // reports to the client while the call waits
 	notices  *report.CallNotices // the events of jobs that the reply announces
+	place    string              // where the call's job or session is; empty: here
+	there    json.RawMessage     // the arguments that the place gets
+	as       string              // the id that the call's job must have; empty: any
 	made     bool                // it has made the session that it is for
 	chosen   string              // the name of that session, if the reply must say it
 }
+
+// A location says where a tool does its work if the call's job or session is at a place.
+type location int
+
+const (
+	here     location = iota // here; what is at places has a mirror here
+	mirrored                 // a job starts there, and a job here mirrors it
+	sentOn                   // there: the reply comes from the place
+)
 
 // hints are the properties of a tool that clients rely on. Clients run read-only tools side by side
 // and others one at a time.
@@ -94,6 +108,8 @@ const defaultLonger = 45 * time.Second
 type defaults struct {
 	grace time.Duration
 	chars int // the default of max_chars
+	// places are the names of the places. Without any, no tool takes on.
+	places string
 }
 
 // tools returns all tools in the order of their names.
@@ -101,7 +117,7 @@ func tools(of defaults) []*tool {
 	after := strconv.FormatFloat(of.grace.Seconds(), 'f', -1, 64)
 	const longest = "max 110"
 	atOnce, shortly, longer := "default 0, "+longest, "default "+after+", "+longest, "default 45, max 3600"
-	return []*tool{{
+	all := []*tool{{
 		name: "cancel_job", toolset: core,
 		about:    "Stop a job, or what an ended job left running: interrupt, after 5 s terminate, after 10 s kill. Python with variables is only interrupted.",
 		required: []string{"job_id"}, optional: []string{"force"},
@@ -120,12 +136,12 @@ func tools(of defaults) []*tool {
 		name: "complete_code", toolset: namespace,
 		about:    "List the names, attributes or modules that complete Python code. Runs none of it.",
 		required: []string{"code"}, optional: []string{"cursor", "session"},
-		hints: makes, call: (*call).completeCode,
+		at: sentOn, hints: makes, call: (*call).completeCode,
 	}, {
 		name: "create_session", toolset: sessions,
 		about:    "Make a Python session with its own interpreter, packages and directory.",
-		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb"},
-		hints: makes, call: (*call).createSession,
+		required: []string{"name"}, optional: []string{"python", "venv", "packages", "cwd", "env", "from_session", "memory_mb", "on"},
+		at: sentOn, hints: makes, call: (*call).createSession,
 	}, {
 		name: "delete_file", toolset: FilesToolset,
 		about:    "Delete a file of the workspace.",
@@ -135,12 +151,12 @@ func tools(of defaults) []*tool {
 		name: "delete_session", toolset: sessions,
 		about:    "End a session: its Python, jobs and variables.",
 		required: []string{"session"},
-		hints:    ends, call: (*call).deleteSession,
+		at:       sentOn, hints: ends, call: (*call).deleteSession,
 	}, {
 		name: "delete_variables", toolset: namespace,
 		about:    "Delete variables of a Python session: those named, or none if one is missing; or all.",
 		optional: []string{"names", "all", "session"},
-		hints:    runs, call: (*call).deleteVariables,
+		at:       sentOn, hints: runs, call: (*call).deleteVariables,
 	}, {
 		name: "edit_file", toolset: FilesToolset,
 		about:    "Replace the text old of a file by new. Nothing changes if old is missing or occurs more often than count.",
@@ -149,33 +165,33 @@ func tools(of defaults) []*tool {
 	}, {
 		name: "execute_command_async", toolset: core,
 		about:    "Run a shell command as a job on a terminal. Returns its output, or after " + after + " s a job id while it continues.",
-		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "keep", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait: longest, hints: runs, call: (*call).executeCommand,
+		required: []string{"command"}, optional: []string{"shell_session", "cwd", "env", "tty", "keep", "wait_seconds", "timeout_seconds", "max_chars", "on"},
+		wait: longest, at: mirrored, hints: runs, call: (*call).executeCommand,
 	}, {
 		name: "execute_python", toolset: core,
 		about:    "Run Python code or a file as a job in a session that keeps variables. Returns output and result, or after " + after + " s a job id while it continues.",
-		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "keep", "wait_seconds", "timeout_seconds", "max_chars"},
-		wait:     longest, hints: runs, call: (*call).executePython,
+		optional: []string{"code", "path", "args", "session", "from_job", "rerun", "checkpoint", "keep", "wait_seconds", "timeout_seconds", "max_chars", "on"},
+		wait:     longest, at: mirrored, hints: runs, call: (*call).executePython,
 	}, {
 		name: "export_session", toolset: sessions,
 		about:    "Write what a session ran to a notebook (.ipynb, with outputs) or script (.py).",
 		required: []string{"path"}, optional: []string{"session", "overwrite"},
-		hints: ends, call: (*call).exportSession,
+		at: sentOn, hints: ends, call: (*call).exportSession,
 	}, {
 		name: "get_variable", toolset: namespace,
 		about:    "Show the value of a variable or any Python expression.",
 		required: []string{"name"}, optional: []string{"session", "format", "cursor", "max_chars"},
-		hints: runs, call: (*call).getVariable,
+		at: sentOn, hints: runs, call: (*call).getVariable,
 	}, {
 		name: "inspect_object", toolset: namespace,
 		about:    "Show a Python object's signature and documentation, or its source.",
 		required: []string{"name"}, optional: []string{"session", "source"},
-		hints: runs, call: (*call).inspectObject,
+		at: sentOn, hints: runs, call: (*call).inspectObject,
 	}, {
 		name: "install_package_async", toolset: core,
 		about:    "Install Python packages for a session as a job. They can be imported at once.",
-		required: []string{"package"}, optional: []string{"session", "wait_seconds"},
-		wait: shortly, hints: runs, call: (*call).installPackage,
+		required: []string{"package"}, optional: []string{"session", "wait_seconds", "on"},
+		wait: shortly, at: mirrored, hints: runs, call: (*call).installPackage,
 	}, {
 		name: "list_files", toolset: FilesToolset,
 		about:    "List files and directories of the workspace, as paths or as a tree.",
@@ -194,7 +210,7 @@ func tools(of defaults) []*tool {
 		name: "list_variables", toolset: core,
 		about:    "List a Python session's variables, even while it is busy.",
 		optional: []string{"session", "pattern"},
-		hints:    reads, call: (*call).listVariables,
+		at:       sentOn, hints: reads, call: (*call).listVariables,
 	}, {
 		name: "read_file", toolset: FilesToolset,
 		about:    "Read a file of the workspace: text, a picture, or else base64.",
@@ -204,7 +220,7 @@ func tools(of defaults) []*tool {
 		name: "restart_python_worker", toolset: core,
 		about:    "Restart a session's Python: its jobs end, its variables are lost.",
 		optional: []string{"session", "checkpoint"},
-		hints:    ends, call: (*call).restartPython,
+		at:       sentOn, hints: ends, call: (*call).restartPython,
 	}, {
 		name: "search_job_output", toolset: core,
 		about:    "Find lines in a job's output. A match shows the cursor from which check_job_status reads on.",
@@ -228,7 +244,7 @@ func tools(of defaults) []*tool {
 		name: "set_variable", toolset: namespace,
 		about:    "Set a variable of a Python session to a JSON value.",
 		required: []string{"name", "value"}, optional: []string{"session"},
-		hints: runs, call: (*call).setVariable,
+		at: sentOn, hints: runs, call: (*call).setVariable,
 	}, {
 		name: "wait_for_jobs", toolset: core,
 		about:    "Wait until any or all of several jobs end, print a line that matches, or are quiet; or one waits for input.",
@@ -240,6 +256,12 @@ func tools(of defaults) []*tool {
 		required: []string{"path", "content"}, optional: []string{"binary_base64", "overwrite"},
 		hints: ends, call: (*call).writeFile,
 	}}
+	if of.places == "" {
+		for _, t := range all {
+			t.optional = slices.DeleteFunc(t.optional, func(name string) bool { return name == "on" })
+		}
+	}
+	return all
 }
 
 // toolsByDefaults are the tools that connections share. A server has few settings.
@@ -259,7 +281,9 @@ func sharedTools(of defaults) []*tool {
 }
 
 // defaults returns the settings of the connection that descriptions name.
-func (c *conn) defaults() defaults { return defaults{c.scope.GraceTime(), c.replyChars()} }
+func (c *conn) defaults() defaults {
+	return defaults{grace: c.scope.GraceTime(), chars: c.replyChars(), places: c.placeNames()}
+}
 
 // listTools lists the tools that clients are offered.
 func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
@@ -277,16 +301,25 @@ func (c *conn) listTools(p *mcp.ListToolsParams) (mcp.Result, error) {
 
 // callTool calls the tool that a request names.
 func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-	all := c.tools(c.defaults())
-	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == req.Params.Name })
+	t := c.tool(req.Params.Name)
 	switch {
-	case i < 0:
+	case t == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
-	case !c.offers(all[i].toolset):
-		refused := report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", all[i].name, all[i].toolset)
+	case !c.offers(t.toolset):
+		refused := report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", t.name, t.toolset)
 		return delivery.Answer(req, delivery.Text(refused, true)), nil
 	}
-	return delivery.Answer(req, c.run(ctx, all[i], req)), nil
+	return delivery.Answer(req, c.run(ctx, t, req)), nil
+}
+
+// tool returns the tool of that name, or nil.
+func (c *conn) tool(name string) *tool {
+	all := c.tools(c.defaults())
+	i := slices.IndexFunc(all, func(t *tool) bool { return t.name == name })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
 }
 
 // signature returns the parameters of the tool.
@@ -297,7 +330,7 @@ func (t *tool) signature() *arguments.Signature {
 // define returns the tool as clients see it.
 func (t *tool) define(of defaults) *definition {
 	signature := t.signature()
-	signature.MaxChars = of.chars
+	signature.MaxChars, signature.Places = of.chars, of.places
 	d := &definition{
 		Tool:        &mcp.Tool{Name: t.name, Description: t.about, InputSchema: signature.Schema()},
 		Annotations: t.hints.annotations(),

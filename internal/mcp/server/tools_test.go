@@ -22,7 +22,7 @@ import (
 )
 
 // usual are the defaults of a server without settings.
-var usual = defaults{engine.DefaultGrace, defaultText}
+var usual = defaults{grace: engine.DefaultGrace, chars: defaultText}
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of README.md and docs")
 
@@ -97,11 +97,13 @@ func TestToolRules(t *testing.T) {
 		if tool.define(usual).Meta["anthropic/alwaysLoad"] == true {
 			always = append(always, tool.name)
 		}
-		for _, name := range slices.Concat(tool.required, tool.optional) {
-			used[name] = true
-		}
 		if !slices.Contains(toolsets, tool.toolset) {
 			t.Errorf("%s is in no toolset: %q", tool.name, tool.toolset)
+		}
+	}
+	for _, tool := range tools(defaults{places: "gpu"}) {
+		for _, name := range slices.Concat(tool.required, tool.optional) {
+			used[name] = true
 		}
 	}
 	if got := strings.Join(readOnly, " "); got != "check_job_status check_python_status list_files list_jobs list_sessions list_variables read_file search_job_output server_status wait_for_jobs" {

@@ -22,7 +22,7 @@ func (c *call) waitForJobs(ctx context.Context) (*report.Reply, error) {
 	all := make([]*jobs.Job, 0, len(c.args.JobIDs))
 	seen := map[string]bool{}
 	for _, id := range c.args.JobIDs {
-		j, err := c.find(id)
+		j, err := c.find(ctx, id)
 		if err != nil {
 			return nil, err
 		}

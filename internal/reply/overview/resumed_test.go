@@ -15,6 +15,11 @@ func TestResumed(t *testing.T) {
 	if got := Resumed(list, sessions, ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	there := Place{Name: "gpu", Sessions: []Session{{Name: "default", Variables: 1}, {Name: "busy", Job: "01D"}}}
+	list = []jobs.Record{{ID: "01D", Spec: jobs.Spec{Place: "gpu"}, Status: jobs.Running}}
+	if got := Resumed(list, there.Own(), ""); got != "job 01D at gpu running; session default at gpu with 1 variable; session busy at gpu" {
+		t.Errorf("at a place: %q", got)
+	}
 	if got := Resumed(nil, nil, ""); got != "" {
 		t.Errorf("nothing is resumed as %q", got)
 	}

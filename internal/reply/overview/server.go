@@ -27,6 +27,7 @@ type Server struct {
 	Started   time.Time
 	Workspace string
 	Page      string // where a person can watch and answer jobs; empty: nowhere
+	Places    []Place
 
 	Sandbox     string      // what jobs can reach; empty: there is no sandbox
 	Unprotected []string    // the files that it protects no more, a line for each
@@ -88,6 +89,9 @@ func (s Server) Reply() *report.Reply {
 	r.Line("Workspace", s.Workspace)
 	if s.Page != "" {
 		r.Line("Page", s.Page)
+	}
+	for _, p := range s.Places {
+		r.Line("Place", p.String())
 	}
 	s.sandbox(r)
 	if len(s.Works) > 0 {

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ const lineMax = 600
 // A Session is the state of a Python session.
 type Session struct {
 	Name      string
+	Place     string // where the session lives; empty: here
 	Parent    string // the session that this one is a branch of; empty if it is no branch
 	Rerun     string // the job whose state the session reached by running code again; or empty
 	PID       int    // the process ID of the session's Python; 0 if no Python runs
@@ -42,10 +44,15 @@ type Session struct {
 	Together bool // MemoryMB also bounds the memory of all these processes together
 }
 
-// Sessions returns the reply that lists as many sessions as fit into room characters. limit is the
-// number of sessions allowed.
-func Sessions(list []Session, limit, room int) *report.Reply {
-	if len(list) == 0 {
+// Sessions returns the reply that lists as many sessions as fit into room characters: those here, of which
+// there can be limit, and those at places.
+func Sessions(list []Session, limit, room int, places []Place) *report.Reply {
+	own := len(list)
+	list = slices.Clip(list)
+	for _, p := range places {
+		list = append(list, p.Own()...)
+	}
+	if len(list)+len(places) == 0 {
 		return report.Textf("No sessions yet.")
 	}
 	var b strings.Builder
@@ -59,7 +66,10 @@ func Sessions(list []Session, limit, room int) *report.Reply {
 		shown++
 	}
 	r := &report.Reply{}
-	r.Line("Sessions", fmt.Sprintf("%d of at most %d", len(list), limit))
+	r.Line("Sessions", fmt.Sprintf("%d of at most %d", own, limit))
+	for _, p := range places {
+		r.Line("Place", p.String())
+	}
 	if left := len(list) - shown; left > 0 {
 		r.Line("Omitted", view.CountOf(left, "session"))
 	}
@@ -136,6 +146,9 @@ func (s Session) line() string {
 // activity returns the name of the session and what it does, unless it is idle.
 func (s Session) activity() []string {
 	parts := []string{s.Name}
+	if s.Place != "" {
+		parts = append(parts, "at "+s.Place)
+	}
 	switch {
 	case s.Job != "":
 		parts = append(parts, "busy with job "+s.Job)

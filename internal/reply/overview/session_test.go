@@ -37,11 +37,11 @@ func TestListOfSessionsIsBounded(t *testing.T) {
 	for i := range list {
 		list[i] = Session{Name: strings.Repeat("n", 64), Dir: "/" + strings.Repeat("d", 1000)}
 	}
-	got := Sessions(list, 1000, 10_000).String()
+	got := Sessions(list, 1000, 10_000, nil).String()
 	if n := utf8.RuneCountInString(got); n > 10_100 || n < 9_000 || !strings.Contains(got, "\nOmitted: 984 sessions\n") {
 		t.Errorf("%d characters:\n%s", n, got[:200])
 	}
-	if got := Sessions(nil, 50, 100).String(); got != "No sessions yet." {
+	if got := Sessions(nil, 50, 100, nil).String(); got != "No sessions yet." {
 		t.Errorf("no sessions: %q", got)
 	}
 }

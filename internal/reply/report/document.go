@@ -16,6 +16,7 @@ type Document struct {
 	Kind    jobs.Kind `json:"kind"`  // python, shell or package
 	Title   string    `json:"title"` // the first line of what it runs
 	Session string    `json:"session,omitempty"`
+	Place   string    `json:"place,omitempty"` // the place at which it runs; left out: here
 	// Status is queued, running, waiting_input, completed, failed or cancelled.
 	Status     string `json:"status"`
 	StatusText string `json:"status_text"`    // the status with its reason, as in replies
@@ -30,6 +31,8 @@ type Document struct {
 	Cancelling jobs.Rung `json:"cancelling,omitempty"` // how far a stop has come
 	PID        int       `json:"pid,omitempty"`        // the process ID of the leader
 	Keep       bool      `json:"keep,omitempty"`       // it continues when its client quits
+	Link       string    `json:"link,omitempty"`       // what is wrong with the link to its place
+	Queued     string    `json:"queued,omitempty"`     // what it waits for at its place
 
 	// Listening has the TCP addresses that the job has opened and still listens on.
 	Listening []documentListener `json:"listening,omitempty"`
@@ -172,7 +175,7 @@ func OutputURI(id string) string { return JobURI(id) + "/output" }
 func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Display, log output.Reader) *Document {
 	out := record.Output
 	r := &Document{
-		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session,
+		ID: record.ID, Kind: record.Kind, Title: record.Title, Session: record.Session, Place: record.Place,
 		Status: string(record.Status), StatusText: StatusText(record), Past: rp.isPast(record), Cancelling: record.Cancelling, Accepts: record.Accepts != (jobs.Reader{}), Stopped: record.Stopped,
 		Created: instant(record.Created), Started: instant(record.Started), Ended: instant(record.Ended), LastOutput: instant(record.Output.Last),
 		Denied: record.Denied.First, DeniedMore: record.Denied.More,
@@ -181,6 +184,8 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 			URI: OutputURI(record.ID), Cursor: out.End, Kept: out.End - out.Dropped, Dropped: out.Dropped,
 		},
 	}
+	link := LinkOf(live)
+	r.Link, r.Queued = OneLine(rp.linkText(link)), OneLine(link.Queued)
 	listeners, _ := listenersOf(record, live)
 	for _, l := range listeners {
 		r.Listening = append(r.Listening, documentListener{l.Address, documentProcess(l.Process)})

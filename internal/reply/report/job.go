@@ -230,6 +230,7 @@ func Causes(l output.Loss) string {
 func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in inputContext) {
 	r.Line("Job ID", record.ID)
 	r.Line("Status", StatusText(record))
+	rp.Place(r, record, live)
 	writeQuestion(r, record, in)
 	var listening []string
 	listeners, onLoop := listenersOf(record, live)
@@ -250,18 +251,20 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 		r.Line("Cancelling", rung)
 	}
 	if record.Keep && !record.Status.Final() {
-		r.Line("Keep", rp.Kept)
+		r.Line("Keep", rp.kept(record))
 	}
 	switch {
 	case record.Status == jobs.Queued:
-		rp.queued(r, record)
+		rp.queued(r, record, LinkOf(live))
 	case record.Status == jobs.Running:
 		r.Line("Elapsed", rp.elapsed(record))
 		writeReader(r, record, in)
 		if record.Stopped != "" {
 			r.Line("Stopped", record.Stopped+" wants the terminal; it is in the background")
 		}
-		rp.activity(r, record, live.Probe)
+		if LinkOf(live).Lost.IsZero() { // else it can have written since
+			rp.activity(r, record, live.Probe)
+		}
 	case record.Status.Final():
 		if !record.Started.IsZero() {
 			r.Line("Elapsed", rp.elapsed(record))
@@ -304,8 +307,20 @@ func listenersOf(record jobs.Record, live jobs.Live) (listeners []jobs.Listener,
 	return listeners, onLoop
 }
 
-// queued names the jobs that a queued one waits for, because they can be waiting for input.
-func (rp *Reporter) queued(r *Reply, record jobs.Record) {
+// kept says how long a job is kept.
+func (rp *Reporter) kept(record jobs.Record) string {
+	if record.Place == "" {
+		return rp.Kept
+	}
+	return "continues at " + record.Place + " when this client quits, and without this server"
+}
+
+// queued says what a queued job waits for. It names the jobs, because they can be waiting for input.
+func (rp *Reporter) queued(r *Reply, record jobs.Record, link jobs.Link) {
+	if link.Queued != "" {
+		r.Line("Queued", link.Queued)
+		return
+	}
 	if ahead := rp.Ahead(record); ahead != nil {
 		r.Line("Queued behind", named(*ahead))
 		r.shown = append(r.shown, *ahead)
@@ -436,12 +451,16 @@ func stopped(p jobs.Probe) string {
 	return s
 }
 
-// KindText returns the kind of a job and, if it has one, its session.
+// KindText returns the kind of a job and, if it has them, its session and its place.
 func KindText(record jobs.Record) string {
-	if record.Session == "" {
-		return string(record.Kind)
+	s := string(record.Kind)
+	if record.Session != "" {
+		s += " " + record.Session
 	}
-	return string(record.Kind) + " " + record.Session
+	if record.Place != "" {
+		s += " at " + record.Place
+	}
+	return s
 }
 
 func (rp *Reporter) elapsed(record jobs.Record) string {
@@ -456,7 +475,7 @@ func (rp *Reporter) elapsed(record jobs.Record) string {
 func (r *Reply) past(j *jobs.Job, record jobs.Record) {
 	switch {
 	case !j.Past():
-	case record.Kind == jobs.Python:
+	case record.Kind == jobs.Python && record.Place == "":
 		r.Line("Past", "an earlier server ran it; its session "+record.Session+" ended with that")
 	default:
 		r.Line("Past", "an earlier server ran it")

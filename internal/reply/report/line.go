@@ -29,7 +29,26 @@ func (rp *Reporter) brief(record jobs.Record) string {
 	if !record.Started.IsZero() {
 		s += ", " + rp.elapsed(record)
 	}
+	if text := rp.lost(record); text != "" {
+		s += ", " + text
+	}
 	return s
+}
+
+// lost says of a job at a place out of reach that its state can be another by now.
+func (rp *Reporter) lost(record jobs.Record) string {
+	if record.Place == "" || record.Status.Final() || rp.Jobs == nil {
+		return ""
+	}
+	j := rp.Jobs.Lookup(record.ID)
+	if j == nil {
+		return ""
+	}
+	link := LinkOf(j.Live())
+	if link.Lost.IsZero() {
+		return ""
+	}
+	return "link lost for " + seconds(rp.time().Sub(link.Lost))
 }
 
 // isPast reports whether an earlier server ran the job.

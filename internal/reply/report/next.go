@@ -65,5 +65,7 @@ func (rp *Reporter) writeNext(r *Reply, record jobs.Record, in inputContext) {
 	if record.Kind == jobs.Python && key != "key" { // send_python_input sends a line
 		key = pythonLine
 	}
-	r.b.WriteString("Next: " + nexts[key] + "\n") // not Line, which would escape the backslash
+	if text := nexts[key]; text != "" { // else a newer program at a place has asked
+		r.b.WriteString("Next: " + text + "\n") // not Line, which would escape the backslash
+	}
 }

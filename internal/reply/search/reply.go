@@ -18,7 +18,7 @@ const headMax = 1000
 
 // Reply returns the reply about a search in the output of a job, in room characters, with the
 // events of other jobs. If the matches don't fit, it says where to continue.
-func (r Result) Reply(record jobs.Record, also []string, room int) *report.Reply {
+func (r Result) Reply(rp *report.Reporter, record jobs.Record, live jobs.Live, also []string, room int) *report.Reply {
 	var text strings.Builder
 	w := &writer{}
 	shown := 0
@@ -41,6 +41,7 @@ func (r Result) Reply(record jobs.Record, also []string, room int) *report.Reply
 	reply := &report.Reply{}
 	reply.Line("Job ID", record.ID)
 	reply.Line("Status", report.StatusText(record))
+	rp.Place(reply, record, live)
 	count := "none"
 	switch more := r.Next >= 0 && !r.Late; {
 	case more:

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/test/racetest"
 	"asyncrepl/internal/text/lines"
 	"asyncrepl/jobs"
@@ -17,7 +18,7 @@ import (
 // reply returns the text of the reply about a search in a job's log.
 func reply(log output.Reader, status jobs.Status, r Result) string {
 	record := jobs.Record{ID: "J1", Status: status, Output: log.Stat()}
-	return r.Reply(record, []string{"job J2 completed"}, 16_000).String()
+	return r.Reply(&report.Reporter{}, record, jobs.Live{}, []string{"job J2 completed"}, 16_000).String()
 }
 
 // A log whose middle was dropped is searched before and after it, on disk as in memory, and the
