@@ -1,0 +1,376 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/carry"
+	"asyncrepl/internal/place/config"
+	"asyncrepl/internal/place/far"
+	"asyncrepl/internal/place/keyfile"
+	"asyncrepl/internal/process"
+	"asyncrepl/internal/reply/overview"
+	"asyncrepl/jobs"
+)
+
+// A Config configures [Places].
+type Config struct {
+	Places  []config.Place
+	Jobs    *jobs.Registry // the jobs here
+	File    *keyfile.File  // notes what there is at the places, for a later server; nil: none finds it
+	Key     string         // names our engines, if there is no File
+	Limits  far.Settings   // the limits of each engine; what a place has of its own is set for each
+	Version string
+	Env     []string     // the environment of carriers
+	Log     *slog.Logger // nil: nothing is logged
+}
+
+// Places are the places of a server. They are [server.Places].
+type Places struct {
+	Config
+	names  []string // in order
+	places map[string]*place
+
+	// join joins this process with an engine, as carry.Open does.
+	join func(context.Context, carry.Spec) (net.Conn, far.Greeting, error)
+
+	mu      sync.Mutex
+	rooms   map[room]string // the places of the sessions that are not here
+	once    sync.Once       // closes the places
+	running sync.WaitGroup  // the goroutines of the hosts
+	turns   turns
+}
+
+// A room is a session of Python, or one of the shell.
+type room struct {
+	kind jobs.Kind // Python or Shell
+	name string
+}
+
+// Named returns places that can only say their names.
+func Named(list []config.Place) *Places {
+	ps := &Places{places: make(map[string]*place), rooms: make(map[room]string), join: join}
+	for _, conf := range list {
+		ps.names = append(ps.names, conf.Name)
+	}
+	return ps
+}
+
+// Check returns why the options of a scheduler in the file of places can't be used, or nil.
+func Check(list []config.Place) error {
+	for _, conf := range list {
+		if _, err := newAllocator(conf, "check"); err != nil {
+			return fmt.Errorf("place %q: %w", conf.Name, err)
+		}
+	}
+	return nil
+}
+
+// New returns the places of c, with what c.File says is there. Nothing is started or asked before it is needed.
+func New(c Config) (*Places, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	ps := Named(c.Places)
+	if ps.Config = c; c.File != nil {
+		ps.Key = c.File.Key()
+	}
+	for _, conf := range c.Places {
+		p, err := newPlace(ps, conf)
+		if err != nil {
+			return nil, fmt.Errorf("place %q: %w", conf.Name, err)
+		}
+		ps.places[conf.Name] = p
+	}
+	if c.File == nil {
+		return ps, nil
+	}
+	for name, e := range c.File.Engines() {
+		if p := ps.places[e.Place]; p != nil {
+			p.restore(name, e)
+		}
+	}
+	return ps, nil
+}
+
+// Adopt follows the jobs of an earlier server that can still be at a place.
+func (ps *Places) Adopt(list []jobs.Past) {
+	for _, past := range slices.Backward(list) { // the oldest first
+		record := past.Record
+		p := ps.places[record.Place]
+		if p == nil {
+			continue
+		}
+		if h := p.known(record.Kind, record.Session, record.ID); h != nil {
+			h.expect()
+			ps.adopt(h, record.Place, record, &past)
+		}
+	}
+}
+
+// adopt makes the mirror of a job that the engine of a host has. past is what an earlier server knew of it, or nil.
+func (ps *Places) adopt(h *host, name string, record jobs.Record, past *jobs.Past) *jobs.Job {
+	spec := record.Spec
+	spec.Place, spec.Title, spec.Session = name, line(spec.Title), line(spec.Session)
+	start := server.Start{Kind: spec.Kind, Session: spec.Session, Keep: spec.Keep}
+	j, err := ps.Jobs.StartAs(record.ID, spec, &mirror{host: h, start: start, past: past})
+	if err != nil {
+		h.unexpect()
+		ps.Log.Warn("a job at a place is not followed", "job", record.ID, "place", name, "error", err)
+	}
+	return j
+}
+
+// keyOf returns the key of the engine of a host. Each has one of its own: two places can be on one machine, and two
+// allocations on one node.
+func (ps *Places) keyOf(host string) string {
+	sum := sha256.Sum256([]byte(host))
+	return ps.Key + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
+}
+
+// Names returns the names of the places.
+func (ps *Places) Names() []string { return slices.Clone(ps.names) }
+
+// Keeps reports whether all jobs at a place are kept.
+func (ps *Places) Keeps(name string) bool {
+	p := ps.places[name]
+	return p != nil && p.conf.Keep
+}
+
+// Of returns the place where a session lives, or "" if it lives here, or nowhere.
+func (ps *Places) Of(kind jobs.Kind, session string) string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.rooms[roomOf(kind, session)]
+}
+
+// roomOf returns the session that a job of a kind runs in. Packages are installed for Python.
+func roomOf(kind jobs.Kind, session string) room {
+	if kind != jobs.Shell {
+		kind = jobs.Python
+	}
+	return room{kind, session}
+}
+
+// enter notes that a session lives at a place. The error names the place where it lives already.
+func (ps *Places) enter(place string, r room) error {
+	if r.name == "" {
+		return nil
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if at := ps.rooms[r]; at != "" && at != place {
+		return fmt.Errorf("session %q lives at %q", r.name, at)
+	}
+	ps.rooms[r] = place
+	return nil
+}
+
+// leave notes that a session lives nowhere any more.
+func (ps *Places) leave(r room) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.rooms, r)
+}
+
+// place returns a place by its name.
+func (ps *Places) place(name string) (*place, error) {
+	if p := ps.places[name]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("there is no place %q: the places are %s", name, strings.Join(ps.names, ", "))
+}
+
+// Runner returns what runs a job at a place. A session that lives nowhere lives there from then on.
+func (ps *Places) Runner(name string, s server.Start) (jobs.Runner, error) {
+	p, err := ps.place(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := ps.enter(name, roomOf(s.Kind, s.Session)); err != nil {
+		return nil, err
+	}
+	s.Keep = s.Keep || p.conf.Keep
+	return &starter{place: p, start: s}, nil
+}
+
+// A starter runs a job at the host of its session, or at one of its own. Which that is can depend on the id.
+type starter struct {
+	place *place
+	start server.Start
+	turn  *turn
+}
+
+// Queue gives the job its turn among those of its session.
+func (s *starter) Queue(*jobs.Port) {
+	s.turn = s.place.set.turns.take(roomOf(s.start.Kind, s.start.Session))
+}
+
+// Run runs the job.
+func (s *starter) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
+	r := roomOf(s.start.Kind, s.start.Session)
+	defer s.place.set.turns.pass(r, s.turn, false)
+	h, err := s.place.host(s.start.Kind, s.start.Session, port.ID())
+	if err != nil {
+		s.place.set.leave(r) // no host has it
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: line(err.Error())}}
+	}
+	out := (&mirror{host: h, start: s.start, turn: s.turn}).Run(ctx, port)
+	if h.seat != nil {
+		h.seat.after(s.start.Session)
+	}
+	return out
+}
+
+// Call calls a tool at a place, of the engine that has the session of Python that the call is about. It opens the
+// link if there is none.
+func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMessage) (text string, isError bool, err error) {
+	p, err := ps.place(name)
+	if err != nil {
+		return "", false, err
+	}
+	r := room{jobs.Python, sessionOf(tool, args)}
+	lived := ps.Of(r.kind, r.name) != ""
+	if err := ps.enter(name, r); err != nil {
+		return "", false, err
+	}
+	turn, came := ps.turns.take(r), false
+	defer func() { ps.turns.pass(r, turn, came) }()
+	h, err := p.host(r.kind, r.name, "")
+	if err != nil {
+		ps.leave(r) // no host has it
+		return "", false, err
+	}
+	l, release, err := h.connect(ctx)
+	if err != nil {
+		return "", false, fmt.Errorf("%s is out of reach: %s; nothing was done there", name, line(err.Error()))
+	}
+	defer release()
+	if err := turn.beforeIt(ctx); err != nil {
+		return "", false, fmt.Errorf("%s has not answered an earlier call for session %q (%s); nothing was done there", name, r.name, line(err.Error()))
+	}
+	came = true
+	defer time.AfterFunc(beginTime, func() { ps.turns.pass(r, turn, true) }).Stop()
+	text, isError, err = l.client.Call(ctx, tool, args)
+	if err != nil {
+		return "", false, fmt.Errorf("the link to %s was lost or slow (%s): whether %s was done there is unknown", name, line(err.Error()), tool)
+	}
+	if tool == "delete_session" && !isError || tool == "create_session" && isError && !lived {
+		h.leaves(r)
+	}
+	return text, isError, nil
+}
+
+// sessionOf returns the session of Python that a call of a tool is about.
+func sessionOf(tool string, args json.RawMessage) string {
+	var named struct{ Session, Name string }
+	if json.Unmarshal(args, &named) != nil { // a tool has checked them
+		return ""
+	}
+	if tool == "create_session" {
+		return named.Name
+	}
+	return named.Session
+}
+
+// List returns the state of the places. A connected one is asked for its sessions, for a short time.
+func (ps *Places) List(ctx context.Context) []overview.Place {
+	list := make([]overview.Place, len(ps.names))
+	var all sync.WaitGroup
+	for i, name := range ps.names {
+		all.Go(func() { list[i] = ps.places[name].describe(ctx) }) // joined below; ends within lookTime
+	}
+	all.Wait()
+	return list
+}
+
+// Find returns the mirror of a job that is unknown here and that a connected place has, or nil.
+func (ps *Places) Find(ctx context.Context, id string) *jobs.Job {
+	for _, name := range ps.names {
+		for _, h := range ps.places[name].all() {
+			l := h.connected()
+			if l == nil {
+				continue
+			}
+			record, err := l.client.Record(ctx, id)
+			if err != nil {
+				continue
+			}
+			h.enters(roomOf(record.Kind, record.Session))
+			h.expect()
+			if j := ps.adopt(h, name, *record, nil); j != nil {
+				return j
+			}
+		}
+	}
+	return ps.Jobs.Lookup(id) // another call has adopted it meanwhile
+}
+
+// disown leaves an engine to itself that a carrier on this machine has started below this process. Otherwise it
+// would count as something that a job has left, and end with that. It reports whether it did.
+func (ps *Places) disown(g far.Greeting) bool {
+	if boot, err := sockets.BootID(); err != nil || boot != g.Boot {
+		return false
+	}
+	return process.Disown(g.PID, func(p procfs.Process) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		return err == nil && bytes.Contains(line, []byte(ps.Key))
+	})
+}
+
+// InUse reports whether an engine at a place can have something that a client would miss.
+func (ps *Places) InUse() bool {
+	for _, p := range ps.places {
+		if slices.ContainsFunc(p.all(), (*host).inUse) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends what is not kept at the places, and all links. It returns when that has ended, or ctx is done.
+func (ps *Places) Close(ctx context.Context) {
+	ps.once.Do(func() {
+		var hosts []*host
+		for _, p := range ps.places {
+			hosts = append(hosts, p.close()...)
+		}
+		together(hosts, func(h *host) { h.goodbye(ctx) })
+		ps.running.Wait()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		defer cancel()
+		together(hosts, func(h *host) { h.giveBack(ending) })
+		if ps.File == nil {
+			return
+		}
+		if err := ps.File.Close(len(ps.File.Engines()) == 0); err != nil {
+			ps.Log.Warn("the file of our engines at places", "error", err)
+		}
+	})
+}
+
+// giveBackTime bounds how long the end of the server waits until the schedulers have taken its allocations back.
+const giveBackTime = 5 * time.Second
+
+// together calls f for all hosts at once, and returns when all calls have.
+func together(hosts []*host, f func(h *host)) {
+	var all sync.WaitGroup
+	for _, h := range hosts {
+		all.Go(func() { f(h) }) // joined below
+	}
+	all.Wait()
+}

@@ -1,0 +1,326 @@
+package place
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/place/carry"
+	"asyncrepl/internal/place/config"
+	"asyncrepl/internal/place/far"
+	"asyncrepl/internal/place/kubernetes"
+	"asyncrepl/internal/place/slurm"
+	"asyncrepl/internal/reply/overview"
+)
+
+// With Slurm and Kubernetes, a session has an allocation of its own, and so has a shell job without a
+// session. The engine there is the allocation: it begins and ends with it.
+
+// An allocator gets allocations from a scheduler.
+type allocator interface {
+	Allocate(ctx context.Context, name string, e allocation.Engine) (id string, err error)
+	States(ctx context.Context, ids []string) (map[string]allocation.State, error)
+	Carrier(id string) []string
+	Release(ctx context.Context, id, name string) error
+}
+
+// newAllocator returns the allocator of a place, or nil if it has none.
+func newAllocator(conf config.Place, key string) (allocator, error) {
+	var run allocation.Run = allocation.Local
+	if conf.SSH != nil {
+		run = allocation.Over(carry.SSH(conf.SSH))
+	}
+	switch conf.Kind {
+	case config.Slurm:
+		return slurm.New(conf.Slurm, key, run)
+	case config.Kubernetes:
+		return kubernetes.New(conf.Pod, key, run)
+	}
+	return nil, nil
+}
+
+// The scheduler is asked about all allocations of a place at once: soon after one was asked for, then less often.
+const (
+	firstPoll = time.Second
+	mostPoll  = 10 * time.Second
+)
+
+// releaseTime bounds how long an allocation is given back. scancel takes 18 s if slurmctld does not answer.
+const releaseTime = 20 * time.Second
+
+// A seat is the allocation of one host.
+type seat struct {
+	place *place
+	host  *host
+	job   string // the job that it is for; empty: it is for a session
+
+	before <-chan struct{} // closed when the last allocation of the same name is given back; nil: there was none
+	// deciding is held while the scheduler is asked for the allocation, or to take it back. Replies don't wait for it.
+	deciding sync.Mutex
+
+	// Guarded by mu.
+	mu     sync.Mutex
+	id     string           // the scheduler's name for it; empty: there is none yet
+	asked  bool             // one was asked for, and its id may not be known
+	served bool             // it has been used: its end is none of the jobs that were not sent yet
+	state  allocation.State // as it was seen last
+	since  time.Time        // when it was asked for
+}
+
+// open opens a link to the engine of the allocation. It asks for one if there is none, and waits until it runs.
+func (s *seat) open(ctx context.Context, known far.Greeting) (*link, far.Greeting, error) {
+	if err := s.allocate(ctx); err != nil {
+		return nil, far.Greeting{}, err
+	}
+	if err := s.awaitRunning(ctx, known.Start != ""); err != nil {
+		return nil, far.Greeting{}, err
+	}
+	s.mu.Lock()
+	id := s.id
+	s.mu.Unlock()
+	spec := carry.Spec{
+		Argv: s.place.reach(s.place.allocator.Carrier(id)), Env: s.place.set.Env, Workspace: s.place.conf.Workspace, Setup: s.place.conf.Setup,
+		Program: s.place.conf.Binary, Version: s.place.set.Version, Command: []string{"dial", "-join"},
+	}
+	if known.Start != "" {
+		spec.Command = append(spec.Command, "-start", known.Start)
+	}
+	spec.Command = append(spec.Command, s.place.set.keyOf(s.host.name))
+	l, g, err := s.place.set.openLink(ctx, spec)
+	if err == nil {
+		s.mu.Lock()
+		s.served = true
+		s.mu.Unlock()
+		return l, g, nil
+	}
+	// A carrier that has failed says nothing about the allocation: srun exits 0 after a lost node.
+	if s.poll(ctx, firstPoll) == nil {
+		if lost := s.over(); lost != nil {
+			return nil, far.Greeting{}, lost
+		}
+	}
+	return nil, g, err
+}
+
+// allocate asks for an allocation, unless there is one.
+func (s *seat) allocate(ctx context.Context) error {
+	if s.before != nil {
+		select {
+		case <-s.before:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
+	s.mu.Lock()
+	id, asked := s.id, s.asked
+	s.mu.Unlock()
+	switch {
+	case ctx.Err() != nil: // it was given back
+		return context.Cause(ctx)
+	case id != "":
+		return nil
+	case asked: // it is not known whether there is one
+		if err := s.place.allocator.Release(ctx, "", s.host.name); err != nil {
+			return err
+		}
+	}
+	conf := s.place.conf
+	find, err := carry.Find(conf.Binary, s.place.set.Version)
+	if err != nil {
+		return err
+	}
+	settings, err := json.Marshal(s.place.settings(s.place.set.keyOf(s.host.name)))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.asked, s.since, s.state = true, time.Now(), allocation.State{}
+	s.mu.Unlock()
+	s.host.renote() // before it is there: a later server must know of it
+	id, err = s.place.allocator.Allocate(ctx, s.host.name, allocation.Engine{
+		Workspace: conf.Workspace, Setup: conf.Setup, Find: find, Args: []string{"placed", "-settings", string(settings)}, Idle: conf.Idle,
+	})
+	s.mu.Lock()
+	s.id = id
+	s.mu.Unlock()
+	s.host.renote()
+	return err
+}
+
+// noted returns what a later server must know of the seat.
+func (s *seat) noted() (id, job string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, s.job
+}
+
+// held reports whether there is an allocation, or can be.
+func (s *seat) held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// awaitRunning returns once the allocation runs. If it is known to have run, that the scheduler does not answer is no
+// reason to wait. The error is an *engineLost if the allocation has ended.
+func (s *seat) awaitRunning(ctx context.Context, ran bool) error {
+	for wait := firstPoll; ; wait = min(2*wait, mostPoll) {
+		err := s.poll(ctx, wait/2)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.mu.Lock()
+		state := s.state
+		s.mu.Unlock()
+		if err == nil {
+			switch state.Phase {
+			case allocation.Running:
+				return nil
+			case allocation.Ended, allocation.Unknown:
+				return s.over()
+			case allocation.Cut:
+				return errors.New(state.Text)
+			}
+		} else if ran {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// over returns how the allocation has ended, or nil if it has not. The seat is free then.
+func (s *seat) over() *engineLost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Phase != allocation.Ended && s.state.Phase != allocation.Unknown {
+		return nil
+	}
+	lost := &engineLost{why: s.state.End, served: s.served}
+	s.id, s.asked, s.served, s.state = "", false, false, allocation.State{}
+	return lost
+}
+
+// poll brings the state of the seat up to date, unless it is newer than age. All seats of the place are asked for
+// at once.
+func (s *seat) poll(ctx context.Context, age time.Duration) error {
+	p := s.place
+	select {
+	case p.polling <- struct{}{}:
+		defer func() { <-p.polling }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.mu.Lock()
+	newer := s.state.Phase != 0 && time.Since(p.polled) < age
+	s.mu.Unlock()
+	if newer {
+		return nil
+	}
+	var ids []string
+	var seats []*seat
+	for _, h := range p.all() {
+		h.seat.mu.Lock()
+		if h.seat.id != "" {
+			ids, seats = append(ids, h.seat.id), append(seats, h.seat)
+		}
+		h.seat.mu.Unlock()
+	}
+	states, err := p.allocator.States(ctx, ids)
+	if err != nil {
+		return err
+	}
+	p.polled = time.Now()
+	for i, other := range seats {
+		state, ok := states[ids[i]]
+		if !ok {
+			continue
+		}
+		other.mu.Lock()
+		changed := other.id == ids[i] && other.state != state
+		if changed {
+			other.state = state
+		}
+		other.mu.Unlock()
+		if changed {
+			other.host.changed()
+		}
+	}
+	return nil
+}
+
+// release gives the allocation of a closed host back. The engine there has ended, or ends with it.
+func (s *seat) release(ctx context.Context) {
+	s.deciding.Lock()
+	defer s.deciding.Unlock()
+	s.mu.Lock()
+	id, asked := s.id, s.asked
+	s.id, s.asked, s.state = "", false, allocation.State{}
+	s.mu.Unlock()
+	if !asked && id == "" {
+		return
+	}
+	if err := s.place.allocator.Release(ctx, id, s.host.name); err != nil {
+		s.place.set.Log.Warn("an allocation may not have been given back", "place", s.place.conf.Name, "allocation", id, "error", line(err.Error()))
+	}
+}
+
+// words says where the allocation is, or why it waits.
+func (s *seat) words() (where, queued string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.state.Phase {
+	case allocation.Pending:
+		return "", s.state.Text
+	case allocation.Running, allocation.Cut:
+		return s.state.Text, ""
+	}
+	if s.asked {
+		return "", fmt.Sprintf("an allocation was asked for %s ago", time.Since(s.since).Round(time.Second))
+	}
+	return "", ""
+}
+
+// after gives the allocation back when a job has ended: at once if it was for that job alone, and if it was still
+// waited for and nothing else needs it.
+func (s *seat) after(session string) {
+	h := s.host
+	h.mu.Lock()
+	known := h.engine.Start != ""
+	h.mu.Unlock()
+	if known && session != "" || !h.idle() {
+		return
+	}
+	h.launch(func() { // the job does not wait for the scheduler
+		if l := h.connected(); l != nil {
+			ctx, cancel := context.WithTimeout(h.ctx, stopTime)
+			defer cancel()
+			l.client.End(ctx, true) // an error: releasing the allocation ends it, too
+		}
+		s.place.drop(h)
+	})
+}
+
+// describe adds the allocation to the state of its place.
+func (s *seat) describe(o *overview.Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked {
+		return
+	}
+	o.Allocations++
+	if end := s.state.Deadline; !end.IsZero() {
+		if left := time.Until(end); o.TimeLeft == 0 || left < o.TimeLeft {
+			o.TimeLeft = left
+		}
+	}
+}

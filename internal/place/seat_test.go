@@ -1,0 +1,478 @@
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/place/carry"
+	"asyncrepl/internal/place/config"
+	"asyncrepl/internal/place/far"
+	"asyncrepl/internal/place/keyfile"
+	"asyncrepl/internal/test/linktest"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/jobs"
+	"asyncrepl/jobs/jobstest"
+)
+
+// A cluster allocates machines, whose engines are real ones of this process.
+type cluster struct {
+	t     *testing.T
+	tools linktest.Runners
+
+	mu       sync.Mutex
+	late     bool          // a command that was ended has done its work
+	pends    bool          // new allocations wait
+	slow     time.Duration // how long each command takes
+	down     error         // why no command is answered
+	machines map[string]*machine
+	states   map[string]allocation.State
+	names    map[string]string
+	asked    atomic.Int64 // questions about states
+}
+
+func (c *cluster) command(ctx context.Context) error {
+	c.mu.Lock()
+	slow, down := c.slow, c.down
+	c.mu.Unlock()
+	select {
+	case <-time.After(slow):
+		return down
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *cluster) Allocate(ctx context.Context, name string, e allocation.Engine) (string, error) {
+	err := c.command(ctx)
+	if err != nil && !c.late {
+		return "", err
+	}
+	if e.Idle != 10*time.Minute || e.Args[0] != "placed" || e.Workspace != "/w" {
+		c.t.Errorf("%+v", e)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := fmt.Sprint(len(c.machines) + 1)
+	m := &machine{t: c.t, name: "node-" + id, tools: c.tools}
+	c.machines[id], c.names[id] = m, name
+	c.states[id] = allocation.State{Phase: allocation.Pending, Text: "job " + id + ", Priority"}
+	if !c.pends {
+		c.begin(id)
+	}
+	if err != nil {
+		id = ""
+	}
+	return id, err
+}
+
+// begin makes an allocation run. The caller holds c.mu.
+func (c *cluster) begin(id string) {
+	c.states[id] = allocation.State{Phase: allocation.Running, Text: "job " + id + ", node n" + id, Deadline: time.Now().Add(time.Hour)}
+}
+
+func (c *cluster) States(ctx context.Context, ids []string) (map[string]allocation.State, error) {
+	if err := c.command(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked.Add(1)
+	all := make(map[string]allocation.State)
+	for _, id := range ids {
+		if s, ok := c.states[id]; ok {
+			all[id] = s
+		}
+	}
+	return all, nil
+}
+
+func (c *cluster) Carrier(id string) []string { return []string{"carrier", id} }
+
+func (c *cluster) Release(ctx context.Context, id, name string) error {
+	if err := c.command(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	var ends []*machine
+	for other, n := range c.names {
+		if n == name && (id == "" || other == id) && c.states[other].Phase <= allocation.Cut {
+			c.states[other] = allocation.State{Phase: allocation.Ended, End: "CANCELLED"}
+			ends = append(ends, c.machines[other])
+		}
+	}
+	c.mu.Unlock()
+	for _, m := range ends {
+		m.end()
+	}
+	return nil
+}
+
+// end is the end of the machine's allocation.
+func (m *machine) end() {
+	m.set(func() { m.fails = errors.New("srun: nothing") })
+	if e := m.running(); e != nil {
+		e.kill()
+	}
+}
+
+// ends ends an allocation as its scheduler reports it.
+func (c *cluster) ends(id string, s allocation.State) {
+	c.mu.Lock()
+	m := c.machines[id]
+	c.states[id] = s
+	c.mu.Unlock()
+	m.end()
+}
+
+func (c *cluster) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// held returns the allocations that have not ended.
+func (c *cluster) held() (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, s := range c.states {
+		if s.Phase <= allocation.Cut {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (c *cluster) join(ctx context.Context, spec carry.Spec) (net.Conn, far.Greeting, error) {
+	if !slices.Contains(spec.Command, "-join") {
+		c.t.Errorf("%q", spec.Command)
+	}
+	c.mu.Lock()
+	m := c.machines[spec.Argv[1]]
+	c.mu.Unlock()
+	return m.join(ctx, spec)
+}
+
+// newCluster starts a server with a place that allocates.
+func newCluster(t *testing.T, tools linktest.Runners) (*stage, *cluster) {
+	c := ofCluster(t, tools)
+	return c.serve(nil), c
+}
+
+func ofCluster(t *testing.T, tools linktest.Runners) *cluster {
+	c := &cluster{t: t, tools: tools, machines: make(map[string]*machine), states: make(map[string]allocation.State), names: make(map[string]string)}
+	t.Cleanup(func() {
+		for _, m := range c.machines {
+			m.off()
+		}
+	})
+	return c
+}
+
+func (c *cluster) serve(file *keyfile.File) *stage {
+	s := &stage{t: c.t, here: jobstest.Registry(c.t), file: file}
+	conf := config.Place{Name: "gpu", Kind: config.Slurm, Workspace: "/w", Linger: time.Hour, Idle: 10 * time.Minute, Max: 3}
+	s.ps = must.Get(New(Config{Places: []config.Place{conf}, Jobs: s.here, Key: "key", File: file, Version: "9"}))(c.t)
+	s.ps.join = c.join
+	s.ps.places["gpu"].allocator = c
+	c.t.Cleanup(s.close)
+	return s
+}
+
+func inSession(tool, name string) server.Start {
+	return server.Start{Tool: tool, Kind: jobs.Python, Session: name}
+}
+
+// holds waits until these allocations are held.
+func (c *cluster) holds(ids ...string) {
+	c.t.Helper()
+	for end := time.Now().Add(time.Hour); !slices.Equal(c.held(), ids); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			c.t.Fatalf("the allocations %q are held, want %q", c.held(), ids)
+		}
+	}
+}
+
+// A session has an allocation, and so has a shell job, which gives it back at its end.
+func TestAllocations(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n"), "wait": waits})
+		for range 2 {
+			r := jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
+			if r.Where != "job 1, node n1" {
+				t.Errorf("%+v", r)
+			}
+		}
+		c.holds("1")
+		jobstest.EndsAs(t, s.start("hello"), "completed")
+		c.holds("1")
+		j := s.start("wait")
+		runs(t, j)
+		if l := j.Live().Link(); l.Where != "job 3, node n3" || l.Queued != "" {
+			t.Errorf("%+v", l)
+		}
+		o := s.ps.List(t.Context())[0]
+		if o.Allocations != 2 || o.TimeLeft < 50*time.Minute || !o.Reachable {
+			t.Errorf("%+v", o)
+		}
+		time.Sleep(20 * time.Minute)
+		c.holds("3") // the session was not used for long
+		if at := s.ps.Of(jobs.Python, "a"); at != "" {
+			t.Errorf("it lives at %q", at)
+		}
+		s.close()
+		c.holds()
+	})
+}
+
+// A job whose allocation waits is queued, in the words of the scheduler. Its cancel ends it, and gives the allocation
+// back.
+func TestPendingAllocation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		c.set(func() { c.pends, c.slow = true, 9*time.Second })
+		j := s.startAs(inSession("hello", "a"))
+		becomes(t, j, "ask for one", func(_ jobs.Record, l jobs.Link) bool {
+			return l.Queued == "an allocation was asked for 3s ago"
+		})
+		becomes(t, j, "wait", func(r jobs.Record, l jobs.Link) bool {
+			return r.Status == jobs.Queued && l.Queued == "job 1, Priority" && l.Where == "" && l.Lost.IsZero()
+		})
+		began, asked := time.Now(), c.asked.Load()
+		time.Sleep(10 * time.Minute)
+		if n := c.asked.Load() - asked; n < 20 || n > 61 {
+			t.Errorf("it was asked %d times in %v", n, time.Since(began))
+		}
+		began = time.Now()
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.EndsAs(t, j, "cancelled (before it ran)")
+		if d := time.Since(began); d > 0 {
+			t.Errorf("the cancel took %v", d)
+		}
+		// The next job of the session waits until it is given back, and has another one.
+		c.set(func() { c.pends = false })
+		synctest.Wait()
+		jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
+		c.holds("2")
+	})
+}
+
+// A cancel while the allocation is asked for leaves none.
+func TestCancelWhileAllocating(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		c.set(func() { c.slow = 9 * time.Second })
+		j := s.start("hello")
+		time.Sleep(5 * time.Second)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.EndsAs(t, j, "cancelled (before it ran)")
+		time.Sleep(time.Minute)
+		c.holds()
+		if len(s.ps.places["gpu"].all()) != 0 || s.ps.InUse() {
+			t.Error("it is still there")
+		}
+	})
+}
+
+// If the name of an allocation is not known, all that bear our name for it are given back, but not the next one.
+func TestAllocationOfUnknownName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		c.late = true
+		c.set(func() { c.slow = 9 * time.Second })
+		j := s.startAs(inSession("hello", "a"))
+		time.Sleep(5 * time.Second)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.EndsAs(t, j, "cancelled (before it ran)")
+		synctest.Wait()
+		c.set(func() { c.slow = time.Second })
+		jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
+		time.Sleep(time.Minute)
+		c.holds("2")
+	})
+}
+
+// A scheduler that does not answer while an allocation waits is no end of it.
+func TestSchedulerDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n"), "wait": waits})
+		c.set(func() { c.pends = true })
+		j := s.startAs(inSession("wait", "a"))
+		becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 1, Priority" })
+		c.set(func() { c.down, c.slow = errors.New("no slurmctld"), 9*time.Second })
+		time.Sleep(time.Hour)
+		if r := j.Record(); r.Status != jobs.Queued {
+			t.Fatalf("%+v", r)
+		}
+		c.set(func() { c.down, c.slow = nil, 0; c.begin("1") })
+		runs(t, j)
+		// An allocation that runs can be reached although the scheduler does not answer.
+		time.Sleep(time.Minute)
+		c.set(func() { c.down, c.slow = errors.New("no slurmctld"), 9*time.Second })
+		c.machines["1"].wire().Close()
+		lost(t, j)
+		becomes(t, j, "come back", func(_ jobs.Record, l jobs.Link) bool { return l.Lost.IsZero() })
+		// No other one is given.
+		jobstest.EndsAs(t, s.start("hello"), "failed (could not start: gpu is out of reach: no slurmctld)")
+	})
+}
+
+// The end of an allocation is the end of its jobs, in the words of the scheduler.
+func TestEndOfAnAllocation(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    allocation.State
+		status string
+	}{
+		"node lost": {allocation.State{Phase: allocation.Ended, End: "node n1 lost: Slurm NODE_FAIL"}, "failed (node n1 lost: Slurm NODE_FAIL; variables lost)"},
+		"forgotten": {allocation.State{Phase: allocation.Unknown, End: "Slurm no longer knows job 1; how it ended is unknown"}, "failed (Slurm no longer knows job 1; how it ended is unknown; variables lost)"},
+	} {
+		for _, pending := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", pending: ", pending), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s, cl := newCluster(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+					cl.set(func() { cl.pends = pending })
+					j := s.startAs(inSession("wait", "a"))
+					if !pending {
+						runs(t, j)
+					} else {
+						becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued != "" && l.Queued[:3] == "job" })
+					}
+					cl.set(func() { cl.pends = false })
+					cl.ends("1", c.end)
+					jobstest.EndsAs(t, j, c.status)
+					if at := s.ps.Of(jobs.Python, "a"); at != "" {
+						t.Errorf("it lives at %q", at)
+					}
+					jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
+					cl.holds("2")
+				})
+			})
+		}
+	}
+}
+
+// A node that does not answer is out of reach, and no end.
+func TestCutNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits})
+		j := s.startAs(inSession("wait", "a"))
+		runs(t, j)
+		c.set(func() { c.states["1"] = allocation.State{Phase: allocation.Cut, Text: "node n1 is NotReady"} })
+		c.machines["1"].wire().Close()
+		time.Sleep(time.Hour)
+		if l := lost(t, j); l.Why != "node n1 is NotReady" || j.Record().Status != jobs.Running {
+			t.Errorf("%+v", l)
+		}
+		c.set(func() { c.begin("1") })
+		becomes(t, j, "come back", func(_ jobs.Record, l jobs.Link) bool { return l.Lost.IsZero() })
+	})
+}
+
+// One allocation more than the most is refused.
+func TestMostAllocations(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+		var all []*jobs.Job
+		for _, name := range []string{"a", "b", "c"} {
+			all = append(all, s.startAs(inSession("wait", name)))
+		}
+		for _, j := range all {
+			runs(t, j)
+		}
+		j := s.startAs(inSession("hello", "d"))
+		if r := jobstest.End(t, j); !strings.Contains(r.Receipt.Detail, "gpu has 3 allocations, the most allowed") {
+			t.Errorf("%+v", r.Receipt)
+		}
+		if at := s.ps.Of(jobs.Python, "d"); at != "" {
+			t.Errorf("the session that was refused lives at %q", at)
+		}
+		all[0].Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.End(t, all[0])
+		time.Sleep(15 * time.Minute)
+		jobstest.EndsAs(t, s.startAs(inSession("hello", "d")), "completed")
+		if n := len(c.held()); n != 3 {
+			t.Errorf("%d are held", n)
+		}
+	})
+}
+
+// The end of a server gives allocations back, but those with kept jobs, whether they are reached or not. A later
+// server has them.
+func TestCloseAndAllocations(t *testing.T) {
+	for _, reached := range []bool{true, false} {
+		t.Run(fmt.Sprint("reached: ", reached), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := ofCluster(t, linktest.Runners{"wait": waits})
+				dir := t.TempDir()
+				s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+				kept := s.startAs(server.Start{Tool: "wait", Kind: jobs.Shell, Keep: true})
+				runs(t, kept)
+				not := s.startAs(inSession("wait", "a"))
+				runs(t, not)
+				c.set(func() { c.pends = true })
+				pending := s.startAs(inSession("wait", "b"))
+				becomes(t, pending, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 3, Priority" })
+				if !reached {
+					for _, id := range []string{"1", "2"} {
+						m := c.machines[id]
+						m.set(func() { m.fails = errors.New("no route") })
+						m.wire().Close()
+					}
+					lost(t, kept)
+					lost(t, not)
+				}
+				s.close()
+				c.holds("1")
+				jobstest.EndsAs(t, pending, "cancelled (before it ran by shutdown)")
+				synctest.Wait()
+				m := c.machines["1"]
+				m.set(func() { m.fails = nil })
+
+				later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+				later.ps.Adopt(s.records())
+				j := later.here.Lookup(kept.ID())
+				runs(t, j)
+				if l := j.Live().Link(); l.Where != "job 1, node n1" {
+					t.Errorf("%+v", l)
+				}
+				j.Stop(jobs.Stop{By: jobs.Agent})
+				jobstest.EndsAs(t, j, "cancelled (before it ran)")
+				c.holds()
+			})
+		})
+	}
+}
+
+// An allocation that a later server has inherited, and that has ended meanwhile, is the end of its jobs.
+func TestInheritedAllocationThatHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := ofCluster(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+		dir := t.TempDir()
+		s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+		start := inSession("wait", "a")
+		start.Keep = true
+		kept := s.startAs(start)
+		runs(t, kept)
+		s.close()
+		c.ends("1", allocation.State{Phase: allocation.Ended, End: "allocation's time limit"})
+		later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+		if at := later.ps.Of(jobs.Python, "a"); at != "gpu" {
+			t.Errorf("it lives at %q", at)
+		}
+		later.ps.Adopt(s.records())
+		jobstest.EndsAs(t, later.here.Lookup(kept.ID()), "failed (allocation's time limit; variables lost)")
+		jobstest.EndsAs(t, later.startAs(inSession("hello", "a")), "completed")
+		c.holds("2")
+	})
+}

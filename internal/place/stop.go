@@ -1,0 +1,130 @@
+package place
+
+import (
+	"context"
+	"time"
+
+	"asyncrepl/jobs"
+)
+
+// stopTime bounds the time that a stop takes to be delivered.
+const stopTime = 3 * time.Second
+
+// forwardStops passes the stops of the job on to its engine, until the job has ended here.
+func (m *mirror) forwardStops(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-m.run.Done():
+		return
+	}
+	var delivered, last jobs.Stop
+	var since time.Time // when last was raised
+	for {
+		rung, raised := m.port.Wanted()
+		st := m.port.Stop()
+		if st == nil { // the job has ended
+			return
+		}
+		if m.unsent() || st.By.EndsServer() && m.start.Keep { // it continues after the end of this server
+			return
+		}
+		if *st != last {
+			m.host.current() // it is a call for the place
+			last, since = *st, time.Now()
+		}
+		if *st != delivered {
+			if m.deliver(*st) {
+				delivered = *st
+			} else if m.startLost() || rung == jobs.Kill && (m.host.connected() == nil || time.Since(since) >= stopTime) {
+				m.giveUp()
+				return
+			}
+		}
+		var again <-chan time.Time
+		if *st != delivered {
+			again = time.After(retryWait)
+		}
+		select {
+		case <-raised:
+		case <-again:
+		case <-m.run.Done():
+			return
+		}
+	}
+}
+
+// unsent ends a job that was not sent to its engine, and reports whether it did.
+func (m *mirror) unsent() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sent || m.known {
+		return false
+	}
+	m.end(errNotRun)
+	return true
+}
+
+// startLost reports whether the answer to the start was lost with the link: it is not known whether the job has
+// started.
+func (m *mirror) startLost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sent && !m.known && m.host.connected() == nil
+}
+
+// deliver asks the engine to stop the job, and reports whether it has answered.
+func (m *mirror) deliver(st jobs.Stop) bool {
+	l := m.host.connected()
+	if l == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(m.run, stopTime)
+	defer cancel()
+	return l.client.Stop(ctx, m.port.ID(), st) == nil
+}
+
+// giveUp ends the job here. It is ended there when the place is back.
+func (m *mirror) giveUp() {
+	h := m.host
+	h.mu.Lock()
+	h.stops = append(h.stops, m)
+	h.begin()
+	h.mu.Unlock()
+	m.end(errGivenUp)
+}
+
+// amend makes the receipt of a job that was given up say what has become of it.
+func (h *host) amend(m *mirror, fate string) {
+	<-m.port.Ended() // it has no receipt before that
+	m.port.AmendReceipt(func(r *jobs.Receipt) { r.Detail = givenUp(h.place) + fate })
+}
+
+// givenUp returns the first words of the receipt of a job that was given up.
+func givenUp(place string) string { return "given up while " + place + " was out of reach; " }
+
+// deliverStops ends the jobs there that were given up here.
+func (h *host) deliverStops(l *link) {
+	for {
+		h.mu.Lock()
+		if len(h.stops) == 0 {
+			h.mu.Unlock()
+			return
+		}
+		next := h.stops[0]
+		h.mu.Unlock()
+		ctx, cancel := context.WithTimeout(h.ctx, stopTime)
+		err := l.client.Stop(ctx, next.port.ID(), jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		cancel()
+		if err != nil && !isRefused(err) {
+			return // the link is lost or slow: it is delivered later
+		}
+		fate := "ended there when it was back"
+		if err != nil {
+			fate = "it had not started there, or had ended"
+		}
+		h.amend(next, fate)
+		h.mu.Lock()
+		h.stops = h.stops[1:]
+		h.mu.Unlock()
+	}
+}

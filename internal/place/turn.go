@@ -1,0 +1,78 @@
+package place
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Turns keep the order of the calls for a session: those that start jobs, and those that are sent on. Each waits until
+// those before it have been answered, because the engine can serve two requests of one link in any order.
+type turns struct {
+	mu   sync.Mutex
+	last map[room]*turn // of the newest job of the session, until it has passed
+}
+
+// beginTime is how long the next call waits for the answer to one that is sent on, which can take long. It has begun
+// to do its work by then.
+const beginTime = 50 * time.Millisecond
+
+// A turn is that of one job, or of a call that is sent on.
+type turn struct {
+	before *turn         // of the job before it; nil: none is, or all of them have been answered
+	passed chan struct{} // closed when the job has been answered, or will not be sent
+	once   sync.Once
+}
+
+// take returns the turn of a job, or nil if its session has no name: there is no order then.
+func (ts *turns) take(r room) *turn {
+	if r.name == "" {
+		return nil
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.last == nil {
+		ts.last = make(map[room]*turn)
+	}
+	t := &turn{before: ts.last[r], passed: make(chan struct{})}
+	ts.last[r] = t
+	return t
+}
+
+// pass notes that the job has been answered, or that it will not be sent.
+func (ts *turns) pass(r room, t *turn, answered bool) {
+	if t == nil {
+		return
+	}
+	t.once.Do(func() {
+		if answered { // and so have those before it
+			t.before = nil
+		}
+		close(t.passed)
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		if ts.last[r] == t && t.before == nil {
+			delete(ts.last, r)
+		}
+	})
+}
+
+// beforeIt waits until the jobs before that of the turn have been answered.
+func (t *turn) beforeIt(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.before.await(ctx)
+}
+
+// await waits until the job of the turn and those before it have been answered.
+func (t *turn) await(ctx context.Context) error {
+	for ; t != nil; t = t.before {
+		select {
+		case <-t.passed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
