@@ -25,6 +25,7 @@ type Brief struct {
 	Kind       jobs.Kind   `json:"kind"`
 	Title      string      `json:"title"`
 	Session    string      `json:"session,omitempty"`
+	Place      string      `json:"place,omitempty"` // where it runs; empty: here
 	Status     jobs.Status `json:"status"`
 	StatusText string      `json:"status_text"`    // the status with its reason
 	Past       bool        `json:"past,omitempty"` // an earlier server ran it
@@ -47,7 +48,7 @@ const briefMax = 150
 
 func (a *api) brief(record jobs.Record) Brief {
 	b := Brief{
-		ID: record.ID, Kind: record.Kind, Title: view.Line(record.Title, briefMax), Session: view.Line(record.Session, briefMax),
+		ID: record.ID, Kind: record.Kind, Title: view.Line(record.Title, briefMax), Session: view.Line(record.Session, briefMax), Place: view.Line(record.Place, briefMax),
 		Status: record.Status, StatusText: view.Line(report.StatusText(record), briefMax),
 		Past: record.Status.Final() && a.jobs.Lookup(record.ID) == nil, Created: record.Created.UTC(), Started: record.Started.UTC(), Ended: record.Ended.UTC(),
 	}

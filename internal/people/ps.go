@@ -227,6 +227,9 @@ func table(w io.Writer, list []*report.Document) {
 		if j.Session != "" {
 			kind += " " + j.Session
 		}
+		if j.Place != "" {
+			kind += " at " + j.Place
+		}
 		what := view.Line(j.Title, titleMax)
 		if q := j.Question; q != nil && q.Prompt != "" {
 			what += fmt.Sprintf(" (asks %q)", view.Line(q.Prompt, titleMax))
@@ -237,7 +240,7 @@ func table(w io.Writer, list []*report.Document) {
 		if j.Keep {
 			status += ", kept"
 		}
-		if !j.Started.IsZero() { // else it has not run, or its server was killed and how long it ran is unknown
+		if !j.Started.IsZero() { // else it has not run, or its server was killed and nobody knows how long it ran
 			took = report.Duration(time.Duration(j.Elapsed * float64(time.Second)))
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, took, what)

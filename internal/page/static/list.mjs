@@ -26,7 +26,7 @@ function matches() {
     if (filter.session && job.session !== filter.session) return false;
     if (filter.server && job.server !== filter.server) return false;
     if (!words.length) return true;
-    const text = [job.title, job.kind, job.status, job.status_text, job.session, job.question?.prompt, workspaces.get(job.server)].join(' ').toLowerCase();
+    const text = [job.title, job.kind, job.status, job.status_text, job.session, job.place, job.question?.prompt, workspaces.get(job.server)].join(' ').toLowerCase();
     return words.every(word => text.includes(word));
   };
 }
@@ -38,7 +38,7 @@ class Row extends Component {
   shouldComponentUpdate({ job, current, server }) { return job !== this.props.job || current !== this.props.current || server !== this.props.server; }
 
   render({ job, current, server }) {
-    const where = [server?.replace(/\/+$/, '').split('/').at(-1), job.session || !server && job.kind].filter(Boolean).join(' · ');
+    const where = [server?.replace(/\/+$/, '').split('/').at(-1), job.place, job.session || !server && job.kind].filter(Boolean).join(' · ');
     return html`
       <li><a class="row" href=${jobPath(job)} data-job=${job.id} data-status=${job.status} aria-current=${current ? 'page' : null}>
         <bdi class="title">${short(job.title)}</bdi><${Elapsed} job=${job} />

@@ -48,7 +48,7 @@ func clean(b *page.Brief, server string) error {
 	b.Server = server
 	short := func(s string) string { return view.Line(s, maxText) }
 	b.Kind, b.Status = jobs.Kind(short(string(b.Kind))), jobs.Status(short(string(b.Status)))
-	b.Title, b.Session, b.StatusText = short(b.Title), short(b.Session), short(b.StatusText)
+	b.Title, b.Session, b.Place, b.StatusText = short(b.Title), short(b.Session), short(b.Place), short(b.StatusText)
 	if q := b.Question; q != nil {
 		q.Kind, q.Prompt, q.By = short(q.Kind), short(q.Prompt), short(q.By)
 	}
