@@ -7,7 +7,7 @@
 //	tenant sha256-of-token [workspace]
 //
 // Empty lines and lines that begin with # are comments. A tenant can have several tokens, one
-// a line.
+// a line. A token is known as a whole: that [New] begins it with the name of its tenant is for proxies only.
 //
 // Rules
 //   - The file holds hashes only, and no token is ever logged or part of an error.

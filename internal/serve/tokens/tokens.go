@@ -118,14 +118,17 @@ func (f *File) Tenants() []string {
 	return tenants
 }
 
-// New returns a new token for a tenant and the line of the file that grants it.
+// New returns a new token for a tenant and the line of the file that grants it. The token begins with the
+// name of the tenant and a dot, so that a proxy before several servers can send all requests of a tenant to
+// the same one. What follows the last dot is secret. Find knows a token as a whole: the name in it grants
+// nothing.
 func New(tenant string) (token, line string, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return "", "", err
 	}
 	var secret [32]byte
 	rand.Read(secret[:])
-	token = "arepl_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	token = tenant + ".arepl_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	return token, fmt.Sprintf("%s %x", tenant, sha256.Sum256([]byte(token))), nil
 }
 

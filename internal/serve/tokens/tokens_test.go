@@ -3,6 +3,7 @@
 package tokens_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -276,6 +277,40 @@ func TestNewRefusesABadTenant(t *testing.T) {
 	}
 	if first, second := newGrant(t, "a"), newGrant(t, "a"); first == second || len(first.token) < 40 {
 		t.Errorf("tokens %q and %q", first.token, second.token)
+	}
+}
+
+// A token begins with the name of its tenant, whatever that is, and a dot. No part of the rest has a dot, so
+// the last one ends the name.
+func TestTokenNamesItsTenant(t *testing.T) {
+	for _, tenant := range []string{"alice", "0", "a.b.c", "Team_1-x.", "a..", "arepl_a", strings.Repeat("a", 64)} {
+		g := newGrant(t, tenant)
+		last := strings.LastIndex(g.token, ".")
+		if last < 0 || g.token[:last] != tenant || len(g.token)-last < 40 {
+			t.Errorf("the token of %s is %q", tenant, g.token)
+		}
+		if strings.Contains(g.line, g.token[last:]) {
+			t.Errorf("the line %q shows the token", g.line)
+		}
+	}
+}
+
+// The name in a token grants nothing: the same secret after another name is another token. Tokens of earlier
+// versions have no name, and are found as before.
+func TestNameInATokenGrantsNothing(t *testing.T) {
+	alice, bob := newGrant(t, "alice"), newGrant(t, "bob")
+	old := "arepl_" + strings.Repeat("x", 43)
+	file := must.Get(open(t, tokens.Rules{Workspace: "/srv"}, alice.line, bob.line, fmt.Sprintf("carol %x", sha256.Sum256([]byte(old)))))(t)
+	_, secret, _ := strings.Cut(alice.token, ".")
+	for _, wrong := range []string{secret, "." + secret, "bob." + secret, "alice.alice." + secret, "Alice." + secret, "carol." + old, "alice"} {
+		if got, ok := file.Find(wrong); ok {
+			t.Errorf("%.20q finds %+v", wrong, got)
+		}
+	}
+	for token, tenant := range map[string]string{alice.token: "alice", old: "carol"} {
+		if got, ok := file.Find(token); !ok || got.Tenant != tenant {
+			t.Errorf("the token of %s finds %+v, %v", tenant, got, ok)
+		}
 	}
 }
 
