@@ -126,7 +126,8 @@ func (s *settings) newEngine() (*engine.Engine, error) {
 // keeper returns the configuration of a keeper of an engine.
 func (s *settings) keeper(eng *engine.Engine) keeper.Config {
 	c := keeper.Config{
-		Env: s.GuardEnv, Engine: eng, Version: s.Version, Since: s.Since, Around: s.surroundings(),
+		Places: s.placesOf(eng),
+		Env:    s.GuardEnv, Engine: eng, Version: s.Version, Since: s.Since, Around: s.surroundings(),
 		Linger: s.linger, LingerGoodbye: s.lingerGoodbye, Page: s.pageAt, NoPage: s.page == "off", Log: s.Log,
 	}
 	if s.inside != nil {
@@ -150,6 +151,9 @@ func (s *settings) identityOf(workspace, tenant string) (string, error) {
 	c := engineSettings(s.Config)
 	c.Workspace = "" // Identity resolves its links
 	config := []any{c, tenant, s.sandbox}
+	if s.places != "" { // what the file says is not part of it
+		config = append(config, "places", s.places)
+	}
 	if s.page == "off" { // a client that wants no page gets no engine that shows one
 		config = append(config, s.page)
 	}

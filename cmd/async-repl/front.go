@@ -35,7 +35,7 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, std st
 	config := front.Config{
 		Stream: streams{std.in, std.out, signals.caught},
 		// Without a backend it answers what depends on no engine.
-		Server:     server.New(ctx, set.connection(nil), engine.Scope{Grace: set.grace, Log: set.Log}),
+		Server:     server.New(ctx, set.connection(nil, nil), engine.Scope{Grace: set.grace, Log: set.Log}),
 		Alone:      server.Handshake,
 		Attach:     attach,
 		ReaderGone: func() bool { return readerGone(std.out) },

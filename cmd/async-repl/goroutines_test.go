@@ -17,6 +17,7 @@ var goroutines = map[string][]string{
 	"cmd/async-repl/http.go":    {"the accepting of connections, also for metrics, and of those that are relayed"},
 	"cmd/async-repl/observe.go": {"the accepting of connections, also for metrics, and of those that are relayed"},
 	"cmd/async-repl/doors.go":   {"the keeper of a tenant"},
+	"cmd/async-repl/place.go":   {"the wait of dial for the engine that it has started", "the accepting of links at a place"},
 	"cmd/async-repl/front.go":   {"the front of a client", "the wait for an engine, and the copy of its log", "the wait for an engine, and the copy of its log"},
 	"cmd/async-repl/confine_linux.go": {
 		"the sandbox: bwrap, its channel, and the end that a signal asks for",
@@ -32,6 +33,7 @@ var goroutines = map[string][]string{
 
 	"internal/page/live.go": {"the reader of a live connection of the page", "the typing of the keys of a page", "the question whether a page is there"},
 
+	"internal/engine/away.go":    {"the end of what is at other places"},
 	"internal/engine/engine.go":  {"the end of all jobs"},
 	"internal/engine/keep.go":    {"the end of what ended jobs have left, except kept ones"},
 	"internal/engine/leave.go":   {"the end of a tenant that left"},
@@ -55,6 +57,7 @@ var goroutines = map[string][]string{
 	"internal/client/front/front.go":   {"the answers to calls that have no engine", "the reader of an engine"},
 	"internal/client/keeper/conn.go":   {"the question to other engines whether they wait", "the wait for a second goodbye"},
 	"internal/client/keeper/keeper.go": {"a connection to an engine, and what accepts them", "the wait for the connections of an engine"},
+	"internal/place/door/find.go":      {"what a carrier sends to the engine at a place"},
 	"internal/people/engines.go":       {"one per engine that a command asks"},
 	"internal/people/send.go":          {"the reading of a secret"},
 	"internal/people/page.go":          {"the search for engines, and the accepting of a page's connections", "what opens a browser", "the search for engines, and the accepting of a page's connections"},
@@ -64,6 +67,12 @@ var goroutines = map[string][]string{
 	"internal/people/hub/live.go":      {"the stream of a tab: its reader, and the open job at its engine", "the stream of a tab: its reader, and the open job at its engine"},
 	"internal/people/wait.go":          {"one per job that a command waits for"},
 	"internal/people/attach.go":        {"the printing and the typing of attach", "the printing and the typing of attach"},
+
+	"internal/place/host.go":       {"the link to an engine at a place", "what a host does for jobs that have ended", "what a host does for jobs that have ended"},
+	"internal/place/mirror.go":     {"what a mirror does beside following its job"},
+	"internal/place/places.go":     {"a look at each place, and the end of each", "a look at each place, and the end of each"},
+	"internal/place/reach.go":      {"the opening of a link that is tried"},
+	"internal/place/carry/pipe.go": {"the last words of a carrier", "the reaping of a carrier"},
 
 	"internal/demo/demo.go": {"the log of the server over HTTP"},
 	"internal/demo/home.go": {"who is called by a job of the demo"},

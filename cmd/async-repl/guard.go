@@ -11,14 +11,14 @@ import (
 // server is killed. Only the server uses it, so help does not name it.
 const guardCommand = "guard"
 
-// guardLine returns the command line of the guard. It is the program that runs, even if another version has
+// ownLine returns the command line of a subcommand of the program that runs, even if another version has
 // taken the place of its file meanwhile: an engine can outlive an upgrade.
-func guardLine() ([]string, error) {
+func ownLine(command string) ([]string, error) {
 	const own = "/proc/self/exe"
 	if _, err := os.Stat(own); err != nil {
-		return commandLine(guardCommand)
+		return commandLine(command)
 	}
-	return []string{own, guardCommand}, nil
+	return []string{own, command}, nil
 }
 
 // commandLine returns the command line that runs a subcommand of this program.

@@ -153,7 +153,7 @@ func (s *settings) newConnection(engineOf engineOf, store *files.Store) func(con
 		if eng == nil {
 			return nil
 		}
-		config := s.connection(eng)
+		config := s.connection(eng, eng)
 		config.Files, config.PictureWait, config.Keep = store, pictureWait, server.KeepServer
 		return server.New(ctx, config, eng.Scope(s.client()))
 	}

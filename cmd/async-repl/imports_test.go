@@ -31,6 +31,7 @@ var floors = [][]string{
 	{"internal/engine"},
 	{"internal/mcp", "internal/page"},
 	{"internal/client", "internal/demo"},
+	{"internal/place"},
 	{"internal/people"},
 	{"cmd"},
 }
@@ -43,9 +44,10 @@ var libraries = []struct{ library, packages, why string }{
 	{"github.com/spf13/cobra", "internal/people", "the start of the server does not go through it"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", "internal/client/front internal/mcp/delivery internal/mcp/httpserver internal/mcp/server internal/mcp/stdio",
 		"the library of the protocol can be replaced without touching jobs and replies"},
-	{"net/http", "cmd/async-repl internal/client/keeper internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/page internal/people/hub internal/sandbox/proxy internal/serve/metrics internal/serve/relay",
+	{"sigs.k8s.io/yaml", "internal/place/kubernetes", "only people write YAML, and only the file of a Pod"},
+	{"net/http", "cmd/async-repl internal/client/keeper internal/files/fileserver internal/mcp/client internal/mcp/httpserver internal/page internal/people/hub internal/place internal/sandbox/proxy internal/serve/metrics internal/serve/relay",
 		"jobs and replies do not depend on the transport, and what a sandbox asks of the Internet is read in one place"},
-	{"os/exec", "cmd/async-repl cmd/dist internal/demo internal/mcp/client", "package process starts every process of a job, so that none is left behind"},
+	{"os/exec", "cmd/async-repl cmd/dist internal/demo internal/mcp/client internal/place/allocation", "package process starts every process of a job, so that none is left behind"},
 }
 
 // bans are imports that the floors allow and that must not be. The importer stands for the packages
@@ -71,6 +73,8 @@ var bans = []struct{ importer, imported, why string }{
 	{"internal/people", "internal/engine", "a command knows of an engine what the protocol says, as any client does"},
 	{"internal/people", "internal/mcp/server", "a command knows of an engine what the protocol says, as any client does"},
 	{"internal/people/hub", "internal/mcp", "a page asks engines over HTTP, and speaks no MCP"},
+	{"internal/place/stream", "internal/engine", "the life of a job is carried however the job runs"},
+	{"internal/place/far", "internal/mcp/server", "a link starts jobs and calls tools by functions that it is given"},
 	{"internal/demo", "internal/engine", "the demo uses the server as a program, as any client does"},
 }
 

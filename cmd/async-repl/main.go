@@ -52,6 +52,7 @@ func commands() []command {
 		{"completion", "SHELL", "print what makes bash, zsh or fish complete commands and job ids", person("completion")},
 		{"doctor", "[-h]", "check that this system keeps what is promised", person("doctor")},
 		{"sandbox", "check [flags]", "try the sandbox, and say what holds and what to do", trySandbox},
+		{"places", "check|clean [NAME]", "try other machines, or remove what was brought there", tryPlaces},
 		{"demo", "", "start a server, play a session with it and check every reply", runDemo},
 		{"token", "TENANT", "print a line for the file of tokens, and a new token", newToken},
 		{"version", "", "print the version", func(_ context.Context, _ []string, std standardStreams) int {
@@ -65,6 +66,8 @@ func commands() []command {
 		{engineCommand, "[flags]", "", engineOfClients},
 		{outerCommand, "[flags]", "", outerOfClients},
 		{innerCommand, "SERVES [flags]", "", inner},
+		{dialCommand, "[flags] KEY", "", dialEngine},
+		{placedCommand, "[flags]", "", placed},
 		{guardCommand, "", "", func(_ context.Context, _ []string, std standardStreams) int { return guard.Run(std.in) }},
 		{probeCommand, "", "", probeSandbox},
 		{restoreCommand, "MODE ID", "", person(restoreCommand)},

@@ -88,7 +88,7 @@ type started struct {
 // transport is how clients reach the servers of the tests. The promises of replies, jobs and
 // processes hold over each of them. A test of the stream itself calls overStdio. Over stdio a server is what a
 // client gets unless a setting says otherwise: on Linux a front and its engine.
-var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), sandbox (over stdio), http-older, http-newer, sandbox-http-older or sandbox-http-newer")
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), sandbox (over stdio), http-older, http-newer, sandbox-http-older, sandbox-http-newer, place-exec, place-ssh or place-slurm (over stdio)")
 
 // httpEra returns the version of the protocol that clients speak over HTTP, or "" if the transport is another.
 func httpEra() string {
@@ -113,8 +113,8 @@ func overStdio(t testing.TB, why string) {
 // notAgain skips a test that decides itself whether its servers have a front, where the others have none.
 func notAgain(t testing.TB) {
 	t.Helper()
-	if *transport == "one-process" {
-		t.Skip("with one process: the same servers as over stdio")
+	if *transport == "one-process" || carrier() != "" {
+		t.Skip("the same servers as over stdio")
 	}
 }
 
@@ -134,6 +134,7 @@ const ownEnvironment = "REPL_PYTHON="
 func startProcess(t testing.TB, env ...string) *started {
 	t.Helper()
 	overStdio(t, "the test writes and reads the stream itself")
+	here(t, "the test writes and reads the stream itself")
 	s := prepare(t, env...)
 	s.begin()
 	return s
@@ -156,6 +157,9 @@ func prepare(t testing.TB, env ...string) *started {
 		s.confine()
 	}
 	s.cmd.Env = append(s.cmd.Env, env...)
+	if carrier() != "" {
+		s.moveToPlace(env)
+	}
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
 	return s
@@ -213,12 +217,21 @@ func (s *started) connect() {
 	version := httpEra()
 	if version == "" {
 		s.start()
-		s.Client = client.New(s.out, s.stdin)
+		s.Client = client.New(s.streams())
 		return
 	}
 	s.cmd.Args = append(s.cmd.Args, "-listen", "127.0.0.1:0")
 	s.start()
 	s.Client = client.NewHTTP(client.HTTP{URL: s.url(), Version: version})
+}
+
+// streams returns the streams of a client.
+func (s *started) streams() (io.Reader, io.Writer) {
+	if carrier() == "" {
+		return s.out, s.stdin
+	}
+	p := newToPlace(s.out, s.stdin)
+	return p, p
 }
 
 // open starts the server, with a client, and opens a session.
@@ -239,6 +252,7 @@ func (s *started) stop() { s.stdin.Close() }
 func (s *started) begin() {
 	s.t.Helper()
 	overStdio(s.t, "the test does not use the transport of the others")
+	here(s.t, "the test does not use the transport of the others")
 	s.start()
 }
 
@@ -278,6 +292,15 @@ func (s *started) start() {
 		s.cmd.Process.Kill() // the guard ends the rest; an error means that the server has exited
 		s.cmd.Wait()
 		out.Close()
+		if carrier() != "" {
+			polltest.Until(t, "the end of the engine at the place", func() bool {
+				pids := s.placed()
+				for _, pid := range pids { // its server was killed
+					syscall.Kill(pid, syscall.SIGTERM)
+				}
+				return len(pids) == 0
+			})
+		}
 		if t.Failed() {
 			t.Logf("the server's log:\n%s", s.log)
 		}
@@ -354,6 +377,12 @@ func (s *started) commandOfEngines() string {
 // inner returns the process that starts the jobs: that of engine or, in a sandbox, its descendant.
 // It returns 0 if there is none.
 func (s *started) inner() int {
+	if carrier() != "" {
+		if pids := s.placed(); len(pids) > 0 {
+			return pids[0]
+		}
+		return 0
+	}
 	pid := s.engine()
 	if !s.confined {
 		return pid

@@ -97,12 +97,12 @@ func readRecords(ctx context.Context) (io.ReadWriteCloser, error) {
 	if !ok {
 		return nil, errors.New(strings.TrimSpace(strings.TrimPrefix(why.String(), "async-repl: ")))
 	}
-	set.Log, set.OnlyReads = slog.New(slog.DiscardHandler), true
+	set.Log, set.OnlyReads, set.places, set.Away = slog.New(slog.DiscardHandler), true, "", nil
 	eng, err := engine.New(set.Config)
 	if err != nil {
 		return nil, err
 	}
-	config := set.connection(eng)
+	config := set.connection(eng, eng)
 	config.By, config.Toolsets = jobs.Person, nil
 	mcp := server.New(ctx, config, eng.Scope(set.client()))
 	ours, theirs := net.Pipe()

@@ -23,7 +23,9 @@ func TestQueuedJobsHoldNoPlace(t *testing.T) {
 	reads := s.do("execute_command_async", "command", "read line", "wait_seconds", 60).Header("Job ID")
 	other := s.do("execute_python", "session", "other", "code", "2 + 2", "wait_seconds", 0)
 	holds(t, other, "Queued", "2 jobs are running, the most allowed (REPL_MAX_JOBS): "+asks+" (waiting_input), "+reads+" (waiting_input)")
-	holds(t, s.do("get_variable", "name", "x", "session", "lab"), "Status", "failed (not run: other jobs run, and its turn did not come in time; ask again later)")
+	if carrier() == "" { // at a place the call ends with the grace, before this reply comes
+		holds(t, s.do("get_variable", "name", "x", "session", "lab"), "Status", "failed (not run: other jobs run, and its turn did not come in time; ask again later)")
+	}
 	s.do("send_python_input", "job_id", asks, "text", "x")
 	for _, job := range []string{asks, behind.Header("Job ID"), other.Header("Job ID")} {
 		holds(t, s.end(job), "Status", "completed")

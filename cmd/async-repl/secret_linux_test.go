@@ -176,8 +176,14 @@ func TestSecretLeavesNoTrace(t *testing.T) {
 		t.Errorf("the output is in %v: the search misses the file that it fills", found)
 	}
 
-	must.Do(t, syscall.Kill(s.inner(), syscall.SIGQUIT))
-	polltest.Until(t, "the crash report", func() bool { return strings.Contains(s.log.String(), "goroutine ") })
+	pid := s.inner()
+	if pid == 0 {
+		t.Fatal("there is no engine")
+	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGQUIT))
+	if carrier() == "" { // at a place it is in a file, which traces reads
+		polltest.Until(t, "the crash report", func() bool { return strings.Contains(s.log.String(), "goroutine ") })
+	}
 	s.stop()
 	s.exit()
 	if found := s.traces(secret, base64.StdEncoding.EncodeToString([]byte(secret)), fmt.Sprintf("%x", secret), fmt.Sprintf("%x", secret[:8])); found != nil {

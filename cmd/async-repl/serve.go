@@ -89,6 +89,9 @@ func configured(overHTTP bool, args []string, std standardStreams) (set settings
 	if err == nil {
 		err = set.complete()
 	}
+	if err == nil {
+		err = set.readPlaces()
+	}
 	if err != nil {
 		fmt.Fprintln(std.err, "async-repl:", err)
 		return set, 1, false
@@ -99,7 +102,7 @@ func configured(overHTTP bool, args []string, std standardStreams) (set settings
 // complete sets what an engine needs of this process.
 func (s *settings) complete() (err error) {
 	s.Version, s.GuardEnv, s.Since = ownVersion(), os.Environ(), time.Now()
-	if s.Guard, err = guardLine(); err == nil {
+	if s.Guard, err = ownLine(guardCommand); err == nil {
 		s.Pip, err = commandLine(pipCommand)
 	}
 	return err
@@ -231,7 +234,7 @@ func (s caughtSignals) context(ctx context.Context, log *slog.Logger) (context.C
 func connect(ctx context.Context, eng *engine.Engine, set settings, backend server.Backend, ready <-chan struct{}, in io.ReadCloser, out io.WriteCloser) error {
 	waits, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	mcp := server.New(waits, set.connection(backend), eng.Scope(set.client()))
+	mcp := server.New(waits, set.connection(backend, eng), eng.Scope(set.client()))
 	transport := &stdio.Transport{Stream: streams{in, out, ready}, Ordered: true, Cut: ctx, Leave: leave, Log: set.Log}
 	session, err := mcp.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {
@@ -245,10 +248,11 @@ func (s *settings) client() engine.Client {
 	return engine.Client{Env: s.GuardEnv, Grace: s.grace, Timeout: s.timeout, Log: s.Log}
 }
 
-// connection returns the configuration of an MCP server for a connection.
-func (s *settings) connection(backend server.Backend) server.Config {
+// connection returns the configuration of an MCP server for a connection. backend is eng or a part of it, and both
+// are nil if the server is only asked what depends on no engine.
+func (s *settings) connection(backend server.Backend, eng *engine.Engine) server.Config {
 	return server.Config{
-		Backend: backend, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages, Page: s.pageAt,
+		Places: s.placesOf(eng), Backend: backend, Version: s.Version, Toolsets: s.toolsets, MaxChars: s.maxChars, NoImages: s.noImages, Page: s.pageAt,
 	}
 }
 

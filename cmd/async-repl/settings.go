@@ -19,6 +19,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/mcp/httpserver"
 	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/config"
 )
 
 // Settings are a person's choices at start, each by a flag or by an environment variable of the
@@ -38,6 +39,9 @@ type settings struct {
 	keeps         bool // the engine is a process of its own, which outlives its client
 	linger        time.Duration
 	lingerGoodbye time.Duration
+
+	places    string         // the file of places; "": there are none
+	placeList []config.Place // what it says
 
 	sandbox sandboxSettings
 	inside  *inside // nil: this process is in no sandbox of ours
@@ -150,6 +154,9 @@ var table = []setting{
 
 	{"REPL_PAGE", "page", "off over HTTP; `async-repl page` shows all", "on: HTTP serves the page, to watch and answer jobs, at / of its address; off: `async-repl page` does not show them either",
 		func(s *settings, v string) error { return setPage(&s.page, v) }},
+
+	{"REPL_PLACES", "places", "none", "the file of other machines at which jobs can run",
+		func(s *settings, v string) error { return setPath(&s.places, v) }},
 
 	{"REPL_SANDBOX", "sandbox", "none", "none, or workspace: everything that jobs do is confined",
 		func(s *settings, v string) error { return setSandbox(&s.sandbox, v) }},

@@ -18,6 +18,9 @@ func TestTokenPrintsALineForTheFile(t *testing.T) {
 	}
 	said := strings.Split(strings.TrimSuffix(errs.String(), "\n"), "\n")
 	secret := said[len(said)-1]
+	if !strings.HasPrefix(secret, "alice.") {
+		t.Errorf("the token %q does not begin with the tenant", secret)
+	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)

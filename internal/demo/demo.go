@@ -59,11 +59,21 @@ func (p Program) Run(ctx context.Context, script string, stdout, stderr io.Write
 		return fmt.Errorf("making a home directory: %w", err)
 	}
 	defer home.close()
-	start := func(sandbox string) (*client.Process, error) {
+	far, err := newFar(dir)
+	if err != nil {
+		return fmt.Errorf("making a place: %w", err)
+	}
+	defer far.awaitEnd() // before its directory is removed
+	start := func(setting string) (*client.Process, error) {
 		server := p.command(ctx, workspace, filepath.Join(dir, "state"))
-		if sandbox != "" {
+		switch setting {
+		case "":
+		case withPlaces:
+			server = p.command(ctx, far.near, far.near+"-state")
+			server.Env = append(server.Env, "REPL_PLACES="+far.file)
+		default:
 			server = home.command(ctx)
-			server.Env = append(server.Env, "REPL_SANDBOX="+sandbox)
+			server.Env = append(server.Env, setting)
 		}
 		server.Env = append(server.Env, "REPL_LINGER=1m") // also if CI is set
 		server.Stderr = stderr

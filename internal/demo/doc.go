@@ -12,6 +12,8 @@
 //	sandbox VALUE   the next calls go to a server with this REPL_SANDBOX, in a home directory with a key
 //	                and a .bashrc; PORT there is a port that can be called. The step is left out if no
 //	                sandbox can start
+//	places          the next calls go to a server with a place named box, which is a directory. The process
+//	                that carries the link is in the file link.pid of the workspace
 //	client is killed, client quits
 //	                the next calls come from another client over stdio: this happens to the one before
 //	show PAGE PART  a part of a page shows the next call, such as show docs/terminals.md screen

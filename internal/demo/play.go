@@ -19,7 +19,7 @@ import (
 type player struct {
 	ctx   context.Context
 	out   io.Writer
-	start func(sandbox string) (*client.Process, error) // starts a client over stdio; "": not in the home directory
+	start func(setting string) (*client.Process, error) // starts a client over stdio; "": of the usual server
 	stdio *client.Process                               // the last one that is not
 	home  *home
 	many  *manyServer
@@ -29,7 +29,7 @@ type player struct {
 	http  client.HTTP    // how it reaches the server
 	other *client.Client // the client itself
 
-	sandbox string          // the setting of the server in the home directory; "" if the last call went to another
+	setting string          // of the server that the last call went to; "": the usual one
 	there   *client.Process // the client of that server
 }
 
@@ -85,9 +85,9 @@ func (p *player) step(s step) (err error) {
 		}
 	}
 	for _, c := range s.calls {
-		if c.sandbox != p.sandbox {
-			fmt.Fprintf(p.out, "   with REPL_SANDBOX=%s:\n", c.sandbox)
-			if err := p.enter(c.sandbox); err != nil {
+		if c.setting != p.setting {
+			fmt.Fprintf(p.out, "   with %s:\n", c.setting)
+			if err := p.enter(c.setting); err != nil {
 				return err
 			}
 		}
@@ -146,17 +146,17 @@ func (p *player) next(after string) error {
 	return err
 }
 
-// enter ends the server in the home directory, and starts one there with this sandbox unless it is "".
-func (p *player) enter(sandbox string) (err error) {
-	if p.sandbox != "" {
+// enter ends the server that is not the usual one, and starts one with this setting unless it is "".
+func (p *player) enter(setting string) (err error) {
+	if p.setting != "" {
 		err = p.there.Close()
 	}
-	p.sandbox = ""
-	if sandbox == "" || err != nil {
+	p.setting = ""
+	if setting == "" || err != nil {
 		return err
 	}
-	if p.there, err = p.start(sandbox); err == nil {
-		p.sandbox = sandbox
+	if p.there, err = p.start(setting); err == nil {
+		p.setting = setting
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func (p *player) call(tool string, args map[string]any) (string, error) {
 	if p.as != "" {
 		client = p.other
 	}
-	if p.sandbox != "" {
+	if p.setting != "" {
 		client = p.there.Client
 	}
 	raw, err := client.Request(p.ctx, "tools/call", map[string]any{"name": tool, "arguments": args})

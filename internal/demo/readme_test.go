@@ -44,7 +44,7 @@ func TestDocs(t *testing.T) {
 // their steps.
 func addShown(parts map[string]string, steps []step) {
 	for _, s := range steps {
-		part, as, sandbox := "", "", "" // where the call before is shown, who made it, and the sandbox of its server
+		part, as, setting := "", "", "" // where the call before is shown, who made it, and the setting of its server
 		left := ""                      // a sign for the calls that are left out before the next one
 		for _, c := range s.calls {
 			if c.shown == "" {
@@ -66,9 +66,9 @@ func addShown(parts map[string]string, steps []step) {
 				as = c.as
 				text = "as " + as + "\n" + text
 			}
-			if c.sandbox != sandbox {
-				sandbox = c.sandbox
-				text = "with REPL_SANDBOX=" + sandbox + "\n" + text
+			if c.setting != setting {
+				setting = c.setting
+				text = "with " + setting + "\n" + text
 			}
 			if c.want != nil {
 				text += "< " + strings.Join(c.want, "\n  ") + "\n"

@@ -30,7 +30,7 @@ type step struct {
 // A call is a call of a tool and the expected reply, as the script has them.
 type call struct {
 	as      string   // the client over HTTP; "": the one over stdio
-	sandbox string   // the setting of the server in the home directory; "" if the step uses another server
+	setting string   // of a server of its own for the step, such as REPL_SANDBOX=none; "": the usual one
 	after   string   // what happens to the client over stdio before the call, killed or quits; "": nothing
 	shown   string   // the page and its part that show it; "": none does
 	lines   []string // the tool, then the arguments
@@ -43,14 +43,17 @@ const (
 	quits  = "client quits"
 )
 
+// withPlaces is the setting of a server with a place, see newFar.
+const withPlaces = "REPL_PLACES=places.json"
+
 // parse returns the steps of a script.
 func parse(script string) ([]step, error) {
 	var steps []step
-	var as, sandbox, after, shown string
+	var as, setting, after, shown string
 	var section *[]string // the call or the reply that deeper lines belong to
 	for n, line := range strings.Split(strings.TrimSpace(script), "\n") {
 		if title, ok := strings.CutPrefix(line, "# "); ok {
-			steps, as, sandbox, after, shown, section = append(steps, step{title: title}), "", "", "", "", nil
+			steps, as, setting, after, shown, section = append(steps, step{title: title}), "", "", "", "", nil
 			continue
 		}
 		if steps == nil {
@@ -60,7 +63,7 @@ func parse(script string) ([]step, error) {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case word == ">":
-			s.calls = append(s.calls, call{as: as, sandbox: sandbox, after: after, shown: shown, lines: []string{rest}})
+			s.calls = append(s.calls, call{as: as, setting: setting, after: after, shown: shown, lines: []string{rest}})
 			after, shown = "", ""
 			section = &s.calls[len(s.calls)-1].lines
 		case word == "<" && section != nil:
@@ -73,7 +76,9 @@ func parse(script string) ([]step, error) {
 		case line == "engine":
 			s.lasts = true
 		case word == "sandbox":
-			sandbox, s.confined, section = rest, true, nil
+			setting, s.confined, section = "REPL_SANDBOX="+rest, true, nil
+		case line == "places":
+			setting, section = withPlaces, nil
 		case word == "show":
 			shown, section = rest, nil
 		case section != nil && word == "":

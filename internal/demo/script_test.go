@@ -97,6 +97,10 @@ sandbox workspace
 > see
 sandbox none
 > see
+
+# four
+places
+> see
 `)
 	want := []step{
 		{"one", "command -v less", false, false, []call{
@@ -107,7 +111,8 @@ sandbox none
 			{"", "", "", "", []string{"see"}, []string{"nothing"}},
 			{"", "", killed, "", []string{"see"}, nil}, {"", "", quits, "", []string{"see"}, nil}, {"", "", "", "", []string{"see"}, nil},
 		}},
-		{"three", "", false, true, []call{{"", "workspace", "", "", []string{"see"}, nil}, {"", "none", "", "", []string{"see"}, nil}}},
+		{"three", "", false, true, []call{{"", "REPL_SANDBOX=workspace", "", "", []string{"see"}, nil}, {"", "REPL_SANDBOX=none", "", "", []string{"see"}, nil}}},
+		{"four", "", false, false, []call{{"", withPlaces, "", "", []string{"see"}, nil}}},
 	}
 	if err != nil || !reflect.DeepEqual(steps, want) {
 		t.Fatalf("%v\n got %v\nwant %v", err, steps, want)
