@@ -22,6 +22,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"asyncrepl/internal/client/sockets"
+	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/stream"
 	"asyncrepl/internal/process/processtest"
@@ -345,6 +346,11 @@ func TestStoppedEngineIsNotGone(t *testing.T) {
 	pid := m.engine()
 	must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
 	defer syscall.Kill(pid, syscall.SIGCONT)
+	polltest.Until(t, "each thread of the engine to stop", func() bool {
+		threads, err := procfs.Threads(pid)
+		runs := func(tid int) bool { s, err := procfs.InspectThread(pid, tid); return err != nil || !s.Stopped() }
+		return err == nil && !slices.ContainsFunc(threads, runs)
+	})
 	if status, out, said := m.fails(m.dialArgs("-start", first.Start)...); status != 1 || out != "" || !strings.Contains(said, "the engine does not answer within 5s") {
 		t.Errorf("status %d, %q, %q", status, out, said)
 	}
