@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -178,24 +179,37 @@ func TestEndLetsPythonExit(t *testing.T) {
 				overStdio(t, "clients come and go")
 			}
 			t.Parallel()
-			s := startServer(t)
-			s.do("execute_python", "wait_seconds", 60, "code", `import atexit, csv, tempfile
+			var lacks []string
+			for range 5 { // Python has 250 ms, and can need longer on a busy machine
+				if lacks = exitOfPython(t, end); len(lacks) == 0 {
+					return
+				}
+			}
+			t.Errorf("after five exits: %q", lacks)
+		})
+	}
+}
+
+// exitOfPython ends a server with a session, and returns what the exit of Python has not done.
+func exitOfPython(t *testing.T, end func(s *started)) (lacks []string) {
+	s := startServer(t)
+	s.do("execute_python", "wait_seconds", 60, "code", `import atexit, csv, tempfile
 rows = open("rows.csv", "w")
 for i in range(3): _ = csv.writer(rows).writerow([i, i])
 atexit.register(lambda: open("bye.txt", "w").write("bye"))
 directory = tempfile.TemporaryDirectory(dir=".", prefix="temporary")`)
-			end(s)
-			s.exit()
-			for file, text := range map[string]string{"rows.csv": "0,0\r\n1,1\r\n2,2\r\n", "bye.txt": "bye"} {
-				if got, err := os.ReadFile(filepath.Join(s.dir, file)); err != nil || string(got) != text {
-					t.Errorf("%s holds %q, %v", file, got, err)
-				}
-			}
-			if left, err := filepath.Glob(filepath.Join(s.dir, "temporary*")); err != nil || len(left) > 0 {
-				t.Errorf("%v is left, %v", left, err)
-			}
-		})
+	end(s)
+	s.exit()
+	for file, text := range map[string]string{"rows.csv": "0,0\r\n1,1\r\n2,2\r\n", "bye.txt": "bye"} {
+		if got, err := os.ReadFile(filepath.Join(s.dir, file)); err != nil || string(got) != text {
+			lacks = append(lacks, fmt.Sprintf("%s holds %q, %v", file, got, err))
+		}
 	}
+	left, err := filepath.Glob(filepath.Join(s.dir, "temporary*"))
+	if err != nil || len(left) > 0 {
+		lacks = append(lacks, fmt.Sprintf("%v is left, %v", left, err))
+	}
+	return lacks
 }
 
 // The reply about the end of a session says that Python's exit was cut off, and which checkpoints

@@ -327,7 +327,7 @@ func TestStrangeSocketsHoldNothingUp(t *testing.T) {
 	must.Do(t, unix.Mkfifo(filepath.Join(w.place, "a-fifo"), 0o600))
 	begin := time.Now()
 	got := w.run("ps")
-	if d := time.Since(begin); d > sockets.HelloTime+time.Second {
+	if d := time.Since(begin); d > 2*sockets.HelloTime { // two are silent: asked one after the other, they take that
 		t.Errorf("it has taken %v", d)
 	}
 	if c := strings.Count(got.out, "\nNOT ASKED: process "); got.code != 0 || c != 6 || !strings.Contains(got.out, j.ID()[:idShown]) {

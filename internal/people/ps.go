@@ -240,7 +240,7 @@ func table(w io.Writer, list []*report.Document) {
 		if j.Keep {
 			status += ", kept"
 		}
-		if !j.Started.IsZero() { // else it has not run, or its server was killed and nobody knows how long it ran
+		if !j.Started.IsZero() { // else it has not run, or its server was killed and how long it ran is unknown
 			took = report.Duration(time.Duration(j.Elapsed * float64(time.Second)))
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, took, what)

@@ -291,7 +291,17 @@ func TestIDIsFreeWithItsAnswer(t *testing.T) {
 // end of input would not wait for it.
 func TestIDIsTakenUntilItsAnswerIsQueued(t *testing.T) {
 	p, stream := newPeer(t)
-	c, _ := answerAll(t, &Transport{Stream: stream}, echo)
+	c := (&Transport{Stream: stream}).connect()
+	t.Cleanup(func() { c.Close() })
+	go func() { // owned by the test; ends with the input. It doesn't close the connection: that would cut a slow reader off
+		for {
+			m, err := c.Read(context.Background())
+			if err != nil {
+				return
+			}
+			c.Write(context.Background(), echo(m.(*jsonrpc.Request)))
+		}
+	}()
 	full := append(bytes.Repeat([]byte("x"), maxQueued), '\n')
 	fill := func() {
 		if err := c.send(t.Context(), func(s *inFlight) { s.queue = append(s.queue, full...) }); err != nil {
