@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -76,7 +74,7 @@ type endRequest struct {
 	Keep bool `json:"keep,omitempty"`
 }
 
-// remains are jobs.Remains of a job whose cleanup is known.
+// remains is a [jobs.Remains] in JSON. Known is false if the job has left nothing that can be ended.
 type remains struct {
 	Known            bool           `json:"known"`
 	Ended, Survivors []jobs.Process `json:",omitempty"`
@@ -86,7 +84,7 @@ type remains struct {
 
 // Handler returns the handler of all requests of a link.
 func Handler(c Config) http.Handler {
-	s := &server{Config: c, starting: make(map[string]chan struct{}), inputs: newInputs()}
+	s := &server{c, newOnce[error](), newOnce[inputAnswer]()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /link/jobs/{id}", s.start)
 	mux.HandleFunc("GET /link/jobs/{id}", s.follow)
@@ -116,18 +114,11 @@ func Handler(c Config) http.Handler {
 
 type server struct {
 	Config
-	inputs *inputs
-
-	mu       sync.Mutex
-	starting map[string]chan struct{} // jobs that are being started; a channel is closed when Run has returned
-	stopped  []string                 // the newest ids that were stopped before their starts came
+	starts *once[error]       // by the ids of jobs
+	inputs *once[inputAnswer] // by the ids of inputs
 }
 
-// stoppedMax bounds how many ids are remembered that were stopped before their starts came.
-const stoppedMax = 1000
-
-var errStopped = errors.New("the job was stopped before its start came")
-
+// start starts a job unless it exists, and answers with its life. The start continues if its link is lost meanwhile.
 func (s *server) start(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if u, err := ulid.ParseStrict(id); err != nil || u.String() != id {
@@ -138,51 +129,42 @@ func (s *server) start(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &req) {
 		return
 	}
-	err := s.run(r.Context(), id, req)
+	failed, err := s.starts.do(r.Context(), id, func() error {
+		if s.Jobs.Lookup(id) != nil {
+			return nil
+		}
+		return s.Run(context.WithoutCancel(r.Context()), id, req.Tool, req.Arguments, req.Keep)
+	})
 	switch j := s.Jobs.Lookup(id); {
-	case j != nil: // an error: another request has started it
+	case err != nil: // the link is lost
+	case j != nil:
 		s.write(w, r, j)
-	case err != nil:
-		refuse(w, http.StatusUnprocessableEntity, "%v", err)
+	case failed != nil:
+		refuse(w, http.StatusUnprocessableEntity, "%v", failed)
 	default:
 		refuse(w, http.StatusInternalServerError, "The job was started and is not there.")
 	}
 }
 
-// run starts a job unless it exists. A second request for the job, which comes if the link of the first was lost,
-// waits for the first.
-func (s *server) run(ctx context.Context, id string, req startRequest) error {
-	for {
-		s.mu.Lock()
-		running := s.starting[id]
-		if running == nil {
-			break
-		}
-		s.mu.Unlock()
-		select {
-		case <-running:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+var errStopped = errors.New("the job was stopped before its start came")
+
+// stop ends a job. The connection that its start was sent over can be slower than this one: a start that is under way
+// is waited for, and one that comes later is refused.
+func (s *server) stop(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if len(id) <= maxLine {
+		s.starts.do(r.Context(), id, func() error {
+			if s.Jobs.Lookup(id) == nil {
+				return errStopped
+			}
+			return nil
+		})
 	}
-	switch {
-	case s.Jobs.Lookup(id) != nil:
-		s.mu.Unlock()
-		return nil
-	case slices.Contains(s.stopped, id):
-		s.mu.Unlock()
-		return errStopped
+	var st jobs.Stop
+	if j := s.job(w, r); j != nil && decodeStop(w, r, &st) {
+		j.Stop(st)
+		w.WriteHeader(http.StatusNoContent)
 	}
-	over := make(chan struct{})
-	s.starting[id] = over
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.starting, id)
-		close(over)
-	}()
-	return s.Run(ctx, id, req.Tool, req.Arguments, req.Keep)
 }
 
 func (s *server) follow(w http.ResponseWriter, r *http.Request) {
@@ -205,16 +187,15 @@ func (s *server) job(w http.ResponseWriter, r *http.Request) *jobs.Job {
 
 // write answers with the life of a job.
 func (s *server) write(w http.ResponseWriter, r *http.Request, j *jobs.Job) {
-	var from stream.Position
-	var err, err2 error
-	from.Cursor, err = number(r, "cursor")
-	shown, err2 := number(r, "displays")
-	quick, err3 := number(r, "quick")
-	from.Displays, from.Quick = int(shown), time.Duration(min(quick, quickMost))*time.Millisecond
-	if err = errors.Join(err, err2, err3); err != nil {
-		refuse(w, http.StatusBadRequest, "%v", err)
-		return
+	var query [3]int64
+	for i, name := range []string{"cursor", "displays", "quick"} {
+		var err error
+		if query[i], err = number(r, name); err != nil {
+			refuse(w, http.StatusBadRequest, "%v", err)
+			return
+		}
 	}
+	from := stream.Position{Cursor: query[0], Displays: int(query[1]), Quick: time.Duration(min(query[2], quickMost)) * time.Millisecond}
 	if end := j.Log().Stat().End; from.Cursor > end {
 		refuse(w, http.StatusRequestedRangeNotSatisfiable, "The output of the job ends at cursor %d, before %d.", end, from.Cursor)
 		return
@@ -238,46 +219,14 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-func (s *server) stop(w http.ResponseWriter, r *http.Request) {
-	var st jobs.Stop
-	s.refuseStart(r.Context(), r.PathValue("id"))
-	if j := s.job(w, r); j != nil && decodeStop(w, r, &st) {
-		j.Stop(st)
-		w.WriteHeader(http.StatusNoContent)
-	}
-}
-
-// refuseStart makes the start of a job be refused if it has not come yet: the connection that it was sent over can be
-// slower than that of its stop. If the job is being started, refuseStart waits for that.
-func (s *server) refuseStart(ctx context.Context, id string) {
-	s.mu.Lock()
-	running := s.starting[id]
-	if running == nil && s.Jobs.Lookup(id) == nil && len(id) <= maxLine && !slices.Contains(s.stopped, id) {
-		s.stopped = append(s.stopped, id)
-		s.stopped = s.stopped[max(0, len(s.stopped)-stoppedMax):]
-	}
-	s.mu.Unlock()
-	if running != nil {
-		select {
-		case <-running:
-		case <-ctx.Done():
-		}
-	}
-}
-
 func (s *server) cleanup(w http.ResponseWriter, r *http.Request) {
 	var st jobs.Stop
 	j := s.job(w, r)
 	if j == nil || !decodeStop(w, r, &st) {
 		return
 	}
-	var a remains
 	left, known := j.Cleanup(r.Context(), st)
-	a.Known, a.Ended, a.Survivors, a.Pending = known, left.Ended, left.Survivors, left.Pending
-	if left.Err != nil {
-		a.Error = left.Err.Error()
-	}
-	answerJSON(w, a)
+	answerJSON(w, remains{Known: known, Ended: left.Ended, Survivors: left.Survivors, Pending: left.Pending, Error: textOf(left.Err)})
 }
 
 func (s *server) call(w http.ResponseWriter, r *http.Request) {

@@ -183,25 +183,65 @@ func TestJobIsStartedOnce(t *testing.T) {
 	}
 }
 
-// A start that failed can be tried again.
-func TestFailedStartIsNoStart(t *testing.T) {
+// A start that failed is not tried again, and its refusal is repeated.
+func TestFailedStartIsAnsweredAlike(t *testing.T) {
 	all := jobstest.Registry(t)
 	config := linktest.Config(all, linktest.Runners{"hello": prints("hello\n")})
-	run, calls := config.Run, 0
-	config.Run = func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error {
-		if calls++; calls == 1 {
-			return errors.New("no room\x1b[2J\nStatus: completed\tnow")
-		}
-		return run(ctx, id, tool, args, keep)
+	calls := 0
+	config.Run = func(context.Context, string, string, json.RawMessage, bool) error {
+		calls++
+		return errors.New("no room\x1b[2J\nStatus: completed\tnow")
 	}
 	c := linktest.Serve(t, all, far.Handler(config)).Connect(t)
 	id := ulid.Make().String()
-	_, _, err := c.Start(t.Context(), id, "hello", nil, false, stream.Position{})
-	refused(t, err, 422, `no room\x1b[2J`+"\nStatus: completed\tnow")
-	r, body, err := c.Start(t.Context(), id, "hello", nil, false, stream.Position{})
+	for range 2 {
+		_, _, err := c.Start(t.Context(), id, "hello", nil, false, stream.Position{})
+		refused(t, err, 422, `no room\x1b[2J`+"\nStatus: completed\tnow")
+	}
+	if calls != 1 {
+		t.Errorf("the tool was called %d times", calls)
+	}
+}
+
+// A start that has come continues although its link is lost, and the next link follows the job.
+func TestStartOutlivesItsLink(t *testing.T) {
+	all := jobstest.Registry(t)
+	config := linktest.Config(all, linktest.Runners{"hello": prints("hello\n")})
+	run, under, may, gone := config.Run, make(chan struct{}), make(chan struct{}), make(chan struct{})
+	config.Run = func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error {
+		close(under)
+		<-may
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return run(ctx, id, tool, args, keep)
+	}
+	h := far.Handler(config)
+	var first sync.Once
+	e := linktest.Serve(t, all, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first.Do(func() { context.AfterFunc(r.Context(), func() { close(gone) }) })
+		h.ServeHTTP(w, r)
+	}))
+	id := ulid.Make().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := make(chan error, 1)
+	go func() { // joined below
+		_, _, err := e.Connect(t).Start(ctx, id, "hello", nil, false, stream.Position{})
+		lost <- err
+	}()
+	<-under
+	cancel()
+	if err := <-lost; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-gone
+	close(may)
+	r, body, err := e.Connect(t).Start(t.Context(), id, "hello", nil, false, stream.Position{})
 	must.Do(t, err)
 	defer body.Close()
-	read(t, r)
+	if text, _ := read(t, r); text != "hello\n" {
+		t.Errorf("%q", text)
+	}
 }
 
 // A hundred jobs run over one connection at once.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"asyncrepl/internal/terminal/keys"
@@ -59,26 +58,19 @@ func (t *typing) Done() <-chan struct{} {
 
 func (t *typing) Behind() bool { return t.After }
 
-func (t *typing) Progress() (typed, keys int, err error) {
-	if t.Error != "" {
-		err = errors.New(t.Error)
-	}
-	return t.Typed, t.Keys, err
-}
+func (t *typing) Progress() (typed, keys int, err error) { return t.Typed, t.Keys, errorOf(t.Error) }
 
 // typingOf returns how far t is.
 func typingOf(t jobs.Typing) *typing {
-	var now typing
+	now := typing{After: t.Behind()}
 	select {
 	case <-t.Done():
 		now.Ended = true
 	default:
 	}
 	var err error
-	if now.Typed, now.Keys, err = t.Progress(); err != nil {
-		now.Error = err.Error()
-	}
-	now.After = t.Behind()
+	now.Typed, now.Keys, err = t.Progress()
+	now.Error = textOf(err)
 	return &now
 }
 
@@ -90,43 +82,8 @@ var reasons = map[string]error{
 	"control in a paste": keys.ErrPasteControl,
 }
 
-const (
-	inputsKept = 1000        // inputs whose answers are remembered
-	inputTime  = time.Minute // the longest wait for a delivery
-)
-
-// inputs remembers the answers to the newest inputs, by their ids. It holds no input.
-type inputs struct {
-	mu    sync.Mutex
-	byID  map[string]*remembered
-	order []string // oldest first
-}
-
-type remembered struct {
-	known  chan struct{} // closed when answer is
-	answer inputAnswer
-}
-
-func newInputs() *inputs { return &inputs{byID: make(map[string]*remembered)} }
-
-// once returns the answer to the input with that id. It calls deliver for it unless it was called before.
-func (i *inputs) once(id string, deliver func() inputAnswer) *remembered {
-	i.mu.Lock()
-	if m := i.byID[id]; m != nil {
-		i.mu.Unlock()
-		return m
-	}
-	m := &remembered{known: make(chan struct{})}
-	i.byID[id] = m
-	if i.order = append(i.order, id); len(i.order) > inputsKept {
-		delete(i.byID, i.order[0])
-		i.order = i.order[1:]
-	}
-	i.mu.Unlock()
-	defer close(m.known)
-	m.answer = deliver()
-	return m
-}
+// inputTime bounds the time of a delivery.
+const inputTime = time.Minute
 
 func (s *server) input(w http.ResponseWriter, r *http.Request) {
 	var req inputRequest
@@ -138,11 +95,11 @@ func (s *server) input(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "Input needs an id of at most %d bytes.", maxLine)
 		return
 	}
-	answerInput(w, r, s.inputs.once(req.ID, func() inputAnswer {
+	s.answerInput(w, r, req.ID, func() inputAnswer {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), min(max(0, req.Wait), inputTime))
 		defer cancel()
 		return deliver(ctx, j, req.Input)
-	}))
+	})
 }
 
 // deliver gives input to a job.
@@ -170,31 +127,31 @@ func (s *server) inputState(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, absent)
 		return
 	}
-	// The connection that it was sent over can be slower than this one: if it comes later, it is not delivered.
-	answerInput(w, r, s.inputs.once(id, func() inputAnswer { return inputAnswer{refusal: absent, absent: true} }))
+	// The connection that the input was sent over can be slower than this one: input that comes later is refused.
+	s.answerInput(w, r, id, func() inputAnswer { return inputAnswer{refusal: absent, absent: true} })
 }
 
 const absent = "No such input had come."
 
-// answerInput answers with what became of input, once that is known.
-func answerInput(w http.ResponseWriter, r *http.Request, m *remembered) {
-	select {
-	case <-m.known:
-	case <-r.Context().Done():
+// answerInput answers with what became of the input with that id, once that is known. If this request is the first
+// about it, f decides.
+func (s *server) answerInput(w http.ResponseWriter, r *http.Request, id string, f func() inputAnswer) {
+	a, err := s.inputs.do(r.Context(), id, f)
+	if err != nil {
+		return // the link is lost
+	}
+	if a.Delivered != nil {
+		answerJSON(w, a)
 		return
 	}
-	if m.answer.Delivered != nil {
-		answerJSON(w, m.answer)
-		return
-	}
-	if m.answer.reason != "" {
-		w.Header().Set(reasonHeader, m.answer.reason)
+	if a.reason != "" {
+		w.Header().Set(reasonHeader, a.reason)
 	}
 	status := http.StatusUnprocessableEntity
-	if m.answer.absent {
+	if a.absent {
 		status = http.StatusNotFound
 	}
-	refuse(w, status, "%s", m.answer.refusal)
+	refuse(w, status, "%s", a.refusal)
 }
 
 // Input gives input to a job, under an id that no other input has. The caller's deadline bounds how long the engine
