@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/test/must"
 )
 
@@ -70,11 +70,11 @@ func (s *started) moveToPlace(env []string) {
 	state := s.setting("REPL_STATE_DIR")
 	for _, kv := range append([]string{"XDG_STATE_HOME=" + state + "-far", placeMark + "=" + state, "PATH=" + s.setting("PATH")}, env...) {
 		if name, value, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "REPL_") {
-			setup = append(setup, "export "+name+"="+allocation.Quote(value))
+			setup = append(setup, "export "+name+"="+carry.Quote(value))
 		}
 	}
 	// The program is carried once for all tests.
-	setup = append(setup, "XDG_CACHE_HOME="+allocation.Quote(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "carried")))
+	setup = append(setup, "XDG_CACHE_HOME="+carry.Quote(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "carried")))
 	place["setup"] = strings.Join(setup, "\n")
 	file := filepath.Join(filepath.Dir(state), "places.json")
 	must.Do(s.t, os.WriteFile(file, must.Get(json.Marshal(map[string]any{"places": map[string]any{placeOfTests: place}}))(s.t), 0o600))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/place/config"
 	"asyncrepl/internal/place/far"
@@ -163,17 +162,13 @@ func (p *place) settings(key string) far.Settings {
 	return s
 }
 
-// reach returns the carrier that runs a command of the place. If that is on another machine, ssh takes its words
-// there, and a shell reads them.
+// reach returns the carrier that runs a command of the place. If that is on another machine, ssh takes it there, and
+// a shell reads it.
 func (p *place) reach(command []string) []string {
 	if p.conf.SSH == nil {
 		return command
 	}
-	words := carry.SSH(p.conf.SSH)
-	for _, word := range command {
-		words = append(words, allocation.Quote(word))
-	}
-	return words
+	return append(carry.SSH(p.conf.SSH), carry.Quote(command...))
 }
 
 // all returns the hosts of the place.

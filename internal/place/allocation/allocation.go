@@ -1,5 +1,5 @@
-// Package allocation is what Slurm and Kubernetes have in common for us: the state of an allocation,
-// and how the commands of a scheduler are run, here or over ssh.
+// Package allocation is what Slurm and Kubernetes have in common for us: the state of an allocation, the script
+// that it runs, and how the commands of a scheduler are run, here or over ssh.
 //
 // What a scheduler prints is input from outside. Output is bounded, and its words are escaped before
 // they stand in a [State] or in an [Error].
@@ -39,17 +39,6 @@ type State struct {
 	Deadline time.Time // when its time limit ends it; zero: there is none, or it is not known
 	Start    time.Time // when it started, or is expected to start; zero: not known
 	End      string    // why it has ended: "node n2 lost: Slurm NODE_FAIL"; empty before that
-}
-
-// An Engine is what an allocation runs, from its begin to its end.
-type Engine struct {
-	Workspace string // the directory in which it runs, made if it is missing
-	Setup     string // shell lines that run in it, before everything else
-	// Find is a shell command that prints the path of our program there, or nothing as long as no link has
-	// brought it.
-	Find string
-	Args []string      // the program's arguments
-	Idle time.Duration // how long the allocation waits for our program
 }
 
 // Run runs a command of a scheduler and returns its standard output. It returns when ctx is done, and

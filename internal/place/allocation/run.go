@@ -4,6 +4,7 @@ package allocation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,13 @@ import (
 	"syscall"
 	"time"
 
+	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/text/view"
 )
 
 const (
 	outputBytes = 16 << 20 // limit of a command's output; a pod is 10 KiB, and there are 20 at most
-	errorBytes  = 8 << 10  // the newest bytes of standard error that are kept
-	textChars   = 600      // limit of an error in one line
+	textChars   = 600      // limit of an error of this machine
 )
 
 // errTooMuch ends a command that never stops printing.
@@ -39,7 +40,7 @@ func local(ctx context.Context, argv []string, stdin string) ([]byte, error) {
 	defer cancel(nil)
 	var out head
 	out.full = func() { cancel(errTooMuch) }
-	var said tail
+	var said carry.Words
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -58,11 +59,7 @@ func local(ctx context.Context, argv []string, stdin string) ([]byte, error) {
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		text := oneLine(said.kept.String())
-		if text == "" {
-			text = exit.Error()
-		}
-		return out.kept.Bytes(), &Error{argv[0], exit.ExitCode(), text, true}
+		return out.kept.Bytes(), &Error{argv[0], exit.ExitCode(), cmp.Or(said.String(), exit.Error()), true}
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, &Error{argv[0], 127, "there is no such program on the PATH", true}
 	default:
@@ -87,8 +84,9 @@ func Over(ssh []string) Run {
 			e.Reached = false
 		case err == nil && !reached:
 			text := "it ran no /bin/sh on the other machine"
-			if said := oneLine(string(before)); said != "" {
-				text += "; its login shell printed: " + said
+			var said carry.Words
+			if said.Write(before); said.String() != "" {
+				text += "; its login shell printed: " + said.String()
 			}
 			return "", &Error{ssh[0], 0, text, false}
 		}
@@ -99,27 +97,7 @@ func Over(ssh []string) Run {
 // script returns the script that runs a command with its standard input. The shell has read all of it
 // before the command begins.
 func script(argv []string, stdin string) string {
-	var b strings.Builder
-	b.WriteString("{ echo '" + mark + "'; printf %s " + Quote(stdin) + " |")
-	for _, word := range argv {
-		b.WriteString(" " + Quote(word))
-	}
-	b.WriteString("; exit; }\n")
-	return b.String()
-}
-
-// Quote returns a word for a POSIX shell.
-func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
-
-// oneLine returns the lines of a program's error as one escaped line.
-func oneLine(s string) string {
-	var lines []string
-	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return view.Line(strings.Join(lines, "; "), textChars)
+	return "{ echo '" + mark + "'; printf %s " + carry.Quote(stdin) + " | " + carry.Quote(argv...) + "; exit; }\n"
 }
 
 // A head keeps the first outputBytes and then calls full. Its buffer is no embedded field, because
@@ -135,15 +113,4 @@ func (h *head) Write(p []byte) (int, error) {
 		return 0, errTooMuch
 	}
 	return h.kept.Write(p)
-}
-
-// A tail keeps the last errorBytes.
-type tail struct{ kept bytes.Buffer }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept.Write(p)
-	if extra := t.kept.Len() - errorBytes; extra > 0 {
-		t.kept.Next(extra)
-	}
-	return len(p), nil
 }

@@ -30,11 +30,11 @@ func over(t *testing.T, login string) allocation.Run {
 func Example() {
 	out, err := allocation.Local(context.Background(), []string{"sort", "-r"}, "a\nb\n")
 	fmt.Printf("%q %v\n", out, err)
-	_, err = allocation.Local(context.Background(), []string{"sh", "-c", "echo 'no \x1b[31mpartition' >&2; exit 3"}, "")
+	_, err = allocation.Local(context.Background(), []string{"sh", "-c", "echo 'no \x1b[31mpartition\u202e' >&2; exit 3"}, "")
 	fmt.Println(err)
 	// Output:
 	// "b\na\n" <nil>
-	// sh: no \x1b[31mpartition
+	// sh: no partition\u202e
 }
 
 // Words and input arrive as they are, here and through a login shell that prints.

@@ -53,22 +53,20 @@ const (
 func Open(ctx context.Context, s Spec) (*Pipe, far.Greeting, error) { return openWithin(ctx, s, limit) }
 
 func openWithin(ctx context.Context, s Spec, limit time.Duration) (*Pipe, far.Greeting, error) {
-	p, err := start(s)
+	o, err := reach(ctx, s, limit)
 	if err != nil {
-		return nil, far.Greeting{}, &Error{Reach, view.Line(err.Error(), maxLine), "see whether that program can be run: " + byHand(s.Argv), errors.Is(err, fs.ErrNotExist)}
+		return nil, far.Greeting{}, err
 	}
-	// The program is read while the carrier connects.
-	o := &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, 64<<10)}
 	g, err := o.enter()
 	if err != nil {
-		p.Close()
+		o.pipe.Close()
 		return nil, g, err
 	}
-	p.rest, _ = o.in.Peek(o.in.Buffered())
-	return p, g, nil
+	o.pipe.rest, _ = o.in.Peek(o.in.Buffered())
+	return o.pipe, g, nil
 }
 
-// An opening is one call of Open.
+// An opening is one call of Open, or of Clean.
 type opening struct {
 	ctx   context.Context
 	spec  Spec
@@ -78,34 +76,49 @@ type opening struct {
 	begun time.Time
 
 	prog program
-	file *os.File // prog's
+	file *os.File // has prog
 
 	step  Step
 	setup bool // setup runs
-	noise words
+	noise Words
 	total int // bytes of noise
-	loads int
+	loads int // how often the program was asked for
 	swept Swept
 }
 
-// enter talks to the script and to our program until it has greeted.
+// reach starts the carrier.
+func reach(ctx context.Context, s Spec, limit time.Duration) (*opening, error) {
+	p, err := start(s)
+	if err != nil {
+		return nil, &Error{Reach, view.Line(err.Error(), maxLine), "see whether that program can be run: " + byHand(s.Argv), errors.Is(err, fs.ErrNotExist)}
+	}
+	return &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, 64<<10)}, nil
+}
+
+// enter starts our program there, and returns when it has greeted. It reads our program here while the carrier connects.
 func (o *opening) enter() (far.Greeting, error) {
 	var err error
 	if o.file, o.prog, err = open(o.spec.Program); err != nil {
 		return far.Greeting{}, &Error{Carry, view.Line(err.Error(), maxLine), `name a file that can be read in "binary"`, true}
 	}
 	defer o.file.Close()
-	stop := context.AfterFunc(o.ctx, o.extend)
-	o.extend()
 	line, failed := o.converse(scriptOf(o.spec, o.prog, rand.Text()))
-	if !stop() && failed == nil {
-		failed = o.lost(os.ErrDeadlineExceeded)
-	}
 	if failed != nil {
 		return far.Greeting{}, failed
 	}
 	o.pipe.SetDeadline(time.Time{})
 	return o.greeting(line)
+}
+
+// converse is obey within the time of the opening.
+func (o *opening) converse(script string) (greeting []byte, failed *Error) {
+	stop := context.AfterFunc(o.ctx, o.extend)
+	o.extend()
+	greeting, failed = o.obey(script)
+	if !stop() && failed == nil {
+		failed = o.lost(os.ErrDeadlineExceeded)
+	}
+	return greeting, failed
 }
 
 // extend gives the carrier the full time from now on, or none if ctx is done.
@@ -119,9 +132,9 @@ func (o *opening) extend() {
 	}
 }
 
-// converse sends the script and does what it asks for, until our program greets, or what was brought is removed. It
+// obey sends the script and does what it asks for, until our program greets, or what was brought is removed. It
 // returns the JSON of the greeting.
-func (o *opening) converse(script string) (greeting []byte, failed *Error) {
+func (o *opening) obey(script string) (greeting []byte, failed *Error) {
 	if _, err := io.WriteString(o.pipe, script); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, o.lost(err)
 	} // any other error: the carrier has ended, and its output says why
@@ -150,7 +163,7 @@ func (o *opening) converse(script string) (greeting []byte, failed *Error) {
 			o.step = Carry
 		case wordNeed:
 			if o.loads++; o.loads > maxLoads {
-				return nil, o.failure("it asks for the program again and again", "see what runs there: "+o.byHand(), false)
+				return nil, o.strange("it asks for the program again and again")
 			}
 			if failed := o.carry(); failed != nil {
 				return nil, failed
@@ -161,7 +174,7 @@ func (o *opening) converse(script string) (greeting []byte, failed *Error) {
 			return nil, nil
 		case wordGone, wordUsed, wordStuck:
 			if o.swept.note(word, why) {
-				return nil, o.failure("it names files without end", "see what is there: "+o.byHand(), false)
+				return nil, o.strange("it names files without end")
 			}
 		case wordFail:
 			return nil, o.refused(why)
@@ -181,8 +194,8 @@ func (o *opening) line() ([]byte, error) {
 
 // note keeps a line without our mark for an error.
 func (o *opening) note(line []byte) {
-	o.noise.add(line)
-	o.noise.add([]byte("\n"))
+	o.noise.Write(line)
+	o.noise.Write([]byte("\n"))
 	o.total += len(line) + 1
 }
 
@@ -208,6 +221,11 @@ func (o *opening) failure(text, cure string, final bool) *Error {
 	return &Error{o.step, text, cure, final}
 }
 
+// strange returns an Error for what our script and our program never say.
+func (o *opening) strange(text string) *Error {
+	return o.failure(text, "see what runs there: "+o.byHand(), false)
+}
+
 // words returns the last words of what runs there and of the carrier.
 func (o *opening) words() []byte { return append(o.noise.last(), o.pipe.words.last()...) }
 
@@ -217,7 +235,7 @@ func (o *opening) byHand() string { return byHand(o.spec.Argv) }
 
 // refused returns the error for what the script says. Its reason follows, until the end of the output.
 func (o *opening) refused(why string) *Error {
-	o.noise = words{}
+	o.noise = Words{}
 	for o.total <= maxNoise {
 		line, err := o.line()
 		if err != nil {
@@ -225,7 +243,7 @@ func (o *opening) refused(why string) *Error {
 		}
 		o.note(line)
 	}
-	text := lastLines(o.noise.last())
+	text := o.noise.String()
 	switch why {
 	case failTerminal:
 		return &Error{Reach, "the carrier gives a terminal to what it runs, and a terminal changes what goes through it", "leave out its option for a terminal, which often is -t", true}
@@ -241,7 +259,7 @@ func (o *opening) refused(why string) *Error {
 		cure := fmt.Sprintf(`free %d MB in one of these directories, or set XDG_CACHE_HOME in "setup" to a directory that takes programs`, o.prog.size>>20+1)
 		return &Error{Carry, text, cure, false}
 	}
-	return o.failure("it fails for an unknown reason: "+view.Line(why, maxLine), "see what runs there: "+o.byHand(), false)
+	return o.strange("it fails for an unknown reason: " + view.Line(why, maxLine))
 }
 
 // lost returns the error for a carrier that ended, or that did not answer in time if err says so.
@@ -271,7 +289,7 @@ func (o *opening) lost(err error) *Error {
 	case o.setup:
 		return o.failure("setup: "+text, `correct "setup": its lines get no input, and the last one must end soon and with status 0`, false)
 	case o.step == Workspace:
-		return o.failure(text, fmt.Sprintf("see whether %s can be used there: %s", view.Line(quote(o.spec.Workspace), maxLine), o.byHand()), false)
+		return o.failure(text, fmt.Sprintf("see whether %s can be used there: %s", view.Line(Quote(o.spec.Workspace), maxLine), o.byHand()), false)
 	case waited && o.step == Reach:
 		return o.failure(text, "let the login shell there neither wait nor ask, and see what it does: "+o.byHand(), false)
 	case o.step == Start && strings.Contains(said, "xec format error"):
@@ -290,11 +308,11 @@ func (o *opening) greeting(text []byte) (far.Greeting, error) {
 		Gone bool `json:"gone"`
 	}
 	if err := json.Unmarshal(text, &g); err != nil {
-		return far.Greeting{}, o.failure("its greeting can't be read: "+view.Line(err.Error(), maxLine), "see what runs there: "+o.byHand(), false)
+		return far.Greeting{}, o.strange("its greeting can't be read: " + view.Line(err.Error(), maxLine))
 	}
 	for _, s := range []string{g.Version, g.Machine, g.Boot, g.Start} {
 		if view.Line(s, maxField) != s || strings.TrimSpace(s) != s {
-			return far.Greeting{}, o.failure(fmt.Sprintf("its greeting can't be true: %s", view.Line(s, maxLine)), "see what runs there: "+o.byHand(), false)
+			return far.Greeting{}, o.strange("its greeting can't be true: " + view.Line(s, maxLine))
 		}
 	}
 	switch {
@@ -304,7 +322,7 @@ func (o *opening) greeting(text []byte) (far.Greeting, error) {
 		return g.Greeting, o.failure(fmt.Sprintf("the engine there, of version %s, speaks protocol %d, and this one protocol %d", g.Version, g.Protocol, far.Protocol),
 			"end that engine with the version that started it, or use that version", true)
 	case g.Start == "" || strings.ContainsFunc(g.Start, needsQuotes):
-		return far.Greeting{}, o.failure(fmt.Sprintf("its greeting names no start of an engine: %q", g.Start), "see what runs there: "+o.byHand(), false)
+		return far.Greeting{}, o.strange(fmt.Sprintf("its greeting names no start of an engine: %q", g.Start))
 	}
 	return g.Greeting, nil
 }

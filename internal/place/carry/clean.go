@@ -3,9 +3,7 @@
 package carry
 
 import (
-	"bufio"
 	"context"
-	"time"
 
 	"asyncrepl/internal/text/view"
 )
@@ -69,15 +67,11 @@ const maxSwept = 10_000
 // Clean removes the programs that Open has brought to a place, and the state of engines there. It keeps what is
 // used by a process of the machine that answers. The error is an *Error.
 func Clean(ctx context.Context, s Spec) (Swept, error) {
-	p, err := start(s)
+	o, err := reach(ctx, s, limit)
 	if err != nil {
-		return Swept{}, &Error{Reach, view.Line(err.Error(), maxLine), "see whether that program can be run: " + byHand(s.Argv), true}
+		return Swept{}, err
 	}
-	defer p.Close()
-	o := &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, 64<<10)}
-	stop := context.AfterFunc(ctx, o.extend)
-	defer stop()
-	o.extend()
+	defer o.pipe.Close()
 	if _, failed := o.converse(sweepOf(s)); failed != nil {
 		return o.swept, failed
 	}

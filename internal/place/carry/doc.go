@@ -16,5 +16,5 @@
 //     its helpers for a job's. [Pipe.Close] kills and reaps the group.
 //
 // The package knows no protocol beyond the [far.Greeting], and a place only by its carrier. Begin with Open
-// (carry.go), then read the script (script.go), whose first part is also what [Find] returns.
+// (carry.go), then read the script (script.go).
 package carry

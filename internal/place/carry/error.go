@@ -37,22 +37,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s; %s", e.Step, e.Text, e.Cure) }
 
-// Limits of the words that an Error shows.
-const (
-	maxLines = 5
-	maxLine  = 200 // characters
-)
-
-// lastLines returns the last lines of what a program has printed, as one line.
-func lastLines(b []byte) string {
-	var lines []string
-	for line := range strings.Lines(view.Text(b)) {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, view.Line(line, maxLine))
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-maxLines):], "; ")
-}
+// maxLine bounds a text that an Error repeats, in characters.
+const maxLine = 200
 
 // refusals are words by which a carrier says why it does not get in, and what helps. %s is the command to run
 // by hand. The words are those of OpenSSH 9.2; they are compared with what any carrier says, because many run
@@ -94,22 +80,8 @@ func refusal(said, byHand string) (cure string, final bool) {
 
 // byHand returns the command by which a person does what a carrier does, without what only we want of ssh.
 func byHand(argv []string) string {
-	ours := SSH(nil)
-	words := []string{"ssh"}
-	if len(argv) > len(ours) && slices.Equal(argv[:len(ours)], ours) {
-		argv = argv[len(ours):]
-	} else {
-		words = nil
+	if ours := SSH(nil); len(argv) > len(ours) && slices.Equal(argv[:len(ours)], ours) {
+		argv = append([]string{"ssh"}, argv[len(ours):]...)
 	}
-	for _, arg := range argv {
-		if arg == "" || strings.ContainsFunc(arg, needsQuotes) {
-			arg = quote(arg)
-		}
-		words = append(words, arg)
-	}
-	return view.Line(strings.Join(words, " "), maxLine)
-}
-
-func needsQuotes(r rune) bool {
-	return !strings.ContainsRune("@%+=:,./-_", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	return view.Line(Quote(argv...), maxLine)
 }

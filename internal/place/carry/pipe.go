@@ -20,7 +20,7 @@ type Pipe struct {
 	in, out, err *os.File // our ends
 	carrier      *child.Child
 	name         string // of the carrier
-	words        words  // of its standard error
+	words        Words  // of its standard error
 	rest         []byte // read before Open returned
 
 	close   sync.Once
@@ -82,7 +82,7 @@ func (p *Pipe) listen() {
 	b := make([]byte, 4096)
 	for {
 		n, err := p.err.Read(b)
-		p.words.add(b[:n])
+		p.words.Write(b[:n])
 		if err != nil {
 			return
 		}
@@ -146,7 +146,7 @@ func (p *Pipe) await() {
 
 // Words returns the last lines of the carrier's standard error, escaped and as one line: they say why a
 // connection has ended. They are complete after Close.
-func (p *Pipe) Words() string { return lastLines(p.words.last()) }
+func (p *Pipe) Words() string { return p.words.String() }
 
 // Read reads what our program there sends.
 func (p *Pipe) Read(b []byte) (int, error) {
@@ -180,28 +180,3 @@ type addr string
 
 func (addr) Network() string  { return "carrier" }
 func (a addr) String() string { return string(a) }
-
-// words keeps the last part of what a program prints.
-type words struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-// maxWords is how many bytes of words are kept, in a buffer of twice that.
-const maxWords = 4096
-
-func (w *words) add(b []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.kept)+len(b) > 2*maxWords {
-		w.kept = append(w.kept[:0], w.kept[max(0, len(w.kept)-maxWords):]...)
-		b = b[max(0, len(b)-maxWords):]
-	}
-	w.kept = append(w.kept, b...)
-}
-
-func (w *words) last() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]byte(nil), w.kept[max(0, len(w.kept)-maxWords):]...)
-}

@@ -33,6 +33,13 @@ const (
 	failCarry     = "carry"     // no directory takes our program
 )
 
+// Environment is shell lines that set PATH and HOME if the place has left them out.
+const Environment = `PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
+[ -n "${HOME-}" ] || eval "HOME=~$(id -un 2>/dev/null)"
+case $HOME in (/*) ;; (*) HOME=/ ;; esac
+export PATH HOME
+`
+
 // The parts of what /bin/sh there reads. The names of all variables and functions begin with ar_, because setup
 // runs in the same shell. The words in capitals are replaced, see fill.
 const (
@@ -64,11 +71,7 @@ ar_fail() { ar_say "fail $1"; printf '%s\n' "$2"; exit 1; }
 ar_start() { ar_say start; exec "$@"; }
 ar_say here
 [ ! -t 0 ] || ar_fail terminal ''
-PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
-[ -n "${HOME-}" ] || eval "HOME=~$(id -un 2>/dev/null)"
-case $HOME in (/*) ;; (*) HOME=/ ;; esac
-export PATH HOME
-ar_why=$(mkdir -p -- WORKSPACE 2>&1 && cd -- WORKSPACE 2>&1) && cd -- WORKSPACE || ar_fail workspace "$ar_why"
+` + Environment + `ar_why=$(mkdir -p -- WORKSPACE 2>&1 && cd -- WORKSPACE 2>&1) && cd -- WORKSPACE || ar_fail workspace "$ar_why"
 ar_say setup
 eval SETUP </dev/null >&2 || ar_fail setup "it ended with exit status $?"
 set +aefu; unset IFS
@@ -123,29 +126,25 @@ func fill(text string, p program, version string, others ...string) string {
 		"SYSTEM", p.system,
 		"HASH", p.hash,
 		"SIZE", strconv.FormatInt(p.size, 10),
-		"VERSION", quote(unique(version)),
+		"VERSION", Quote(unique(version)),
 	)...).Replace(text)
 }
 
 // scriptOf returns the script for s and its program. Nonce names the file that the program is written to
 // until it is complete.
 func scriptOf(s Spec, p program, nonce string) string {
-	command := make([]string, len(s.Command))
-	for i, arg := range s.Command {
-		command[i] = quote(arg)
-	}
 	return fill(script, p, s.Version,
 		"MARK", mark,
-		"WORKSPACE", quote(cmp.Or(s.Workspace, ".")),
-		"SETUP", quote(s.Setup),
-		"COMMAND", strings.Join(command, " "),
+		"WORKSPACE", Quote(cmp.Or(s.Workspace, ".")),
+		"SETUP", Quote(s.Setup),
+		"COMMAND", Quote(s.Command...),
 		"NONCE", nonce,
 	)
 }
 
 // sweepOf returns the script by which Clean removes what was brought to the place of s.
 func sweepOf(s Spec) string {
-	return fill(enter+directories+sweep, program{system: "*"}, "", "MARK", mark, "WORKSPACE", quote(cmp.Or(s.Workspace, ".")), "SETUP", quote(s.Setup))
+	return fill(enter+directories+sweep, program{system: "*"}, "", "MARK", mark, "WORKSPACE", Quote(cmp.Or(s.Workspace, ".")), "SETUP", Quote(s.Setup))
 }
 
 // unique returns a version that only one program can have, or else an empty one: a build from files that
@@ -157,5 +156,17 @@ func unique(version string) string {
 	return version
 }
 
-// quote returns s as one word of a shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// Quote returns words for a POSIX shell.
+func Quote(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		if quoted[i] = word; word == "" || strings.ContainsFunc(word, needsQuotes) {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func needsQuotes(r rune) bool {
+	return !strings.ContainsRune("@%+=:,./-_", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}

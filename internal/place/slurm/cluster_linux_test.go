@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/slurmtest"
@@ -112,7 +113,7 @@ func (w *world) state(t *testing.T, id string, phase allocation.Phase) (s alloca
 func (w *world) program(t *testing.T) (e allocation.Engine, file, socket string) {
 	dir := must.Get(os.MkdirTemp(w.slurm.Dir, "place"))(t)
 	file, socket = filepath.Join(dir, "program"), filepath.Join(dir, "socket")
-	return allocation.Engine{Workspace: dir, Find: "echo " + allocation.Quote(file), Args: []string{"part-engine", socket}, Idle: 10 * time.Minute}, file, socket
+	return allocation.Engine{Workspace: dir, Find: "echo " + carry.Quote(file), Args: []string{"part-engine", socket}, Idle: 10 * time.Minute}, file, socket
 }
 
 // carry runs a script of the shell in the allocation, and returns its output.
@@ -130,7 +131,7 @@ func (w *world) carry(t *testing.T, id, script string, stdin io.Reader) ([]byte,
 
 // join returns the script of a link to the engine.
 func join(file, socket string) string {
-	return "exec " + allocation.Quote(file) + " part-join " + allocation.Quote(socket)
+	return "exec " + carry.Quote(file) + " part-join " + carry.Quote(socket)
 }
 
 // The first link brings the program. The batch script then is the engine, in its workspace, without anything of
@@ -153,7 +154,7 @@ func TestEngineInAnAllocation(t *testing.T) {
 
 	body := must.Get(os.Open(must.Get(os.Executable())(t)))(t)
 	defer body.Close()
-	quoted := allocation.Quote(file)
+	quoted := carry.Quote(file)
 	bring := fmt.Sprintf("/bin/cat >%[1]s.new && /bin/chmod 700 %[1]s.new && exec /bin/mv %[1]s.new %[1]s", quoted)
 	must.Get(w.carry(t, id, bring, body))(t)
 	polltest.Until(t, "the engine", func() bool { _, err := os.Stat(socket); return err == nil })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/test/must"
 )
 
@@ -21,7 +22,7 @@ func TestScript(t *testing.T) {
 	// A sleep that can be counted.
 	must.Do(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bin", "sleep"), []byte("#!/bin/sh\necho >>\"$WAITED\"\nexec /bin/sleep 0.1\n"), 0o700))
-	find := "echo " + allocation.Quote(program)
+	find := "echo " + carry.Quote(program)
 	workspace := filepath.Join(dir, "it's -a", `"new" $one`)
 	for _, c := range []struct {
 		name, variables string
