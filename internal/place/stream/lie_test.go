@@ -353,8 +353,8 @@ func TestFieldsComeAsTheyWere(t *testing.T) {
 			r.Question, r.Receipt.Stop, r.Receipt.End = nil, nil, jobs.Returned
 		}
 		var b bytes.Buffer
-		w := &writer{buffers: &buffers{out: bufio.NewWriter(&b)}}
-		w.record(r)
+		w := &writer{now: r, buffers: &buffers{out: bufio.NewWriter(&b)}}
+		w.record()
 		must.Do(t, w.out.Flush())
 		f, err := NewReader(&b, testID, Position{Cursor: 3}).Next()
 		must.Do(t, err)

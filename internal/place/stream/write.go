@@ -36,16 +36,15 @@ func Write(ctx context.Context, w http.ResponseWriter, j *jobs.Job, from Positio
 	defer alive.Stop()
 	for {
 		changed := j.Changed()
-		record, err := life.round()
-		if err != nil {
+		if err := life.round(); err != nil {
 			return err
 		}
-		if complete(j, record) {
+		if life.complete() {
 			return nil
 		}
 		// A log that is finished is always readable: what happens then is announced by the job.
 		var more <-chan struct{}
-		if record.Output.Final < 0 {
+		if life.now.Output.Final < 0 {
 			more = j.Log().More(life.cursor)
 		}
 		alive.Reset(aliveTime)
@@ -62,14 +61,9 @@ func Write(ctx context.Context, w http.ResponseWriter, j *jobs.Job, from Positio
 
 // WriteRecord writes the present record of a job and nothing more, in the frame in which a life has it.
 func WriteRecord(w http.ResponseWriter, j *jobs.Job) error {
-	only := &writer{buffers: &buffers{out: bufio.NewWriter(w)}}
-	only.record(j.Record())
+	only := &writer{job: j, buffers: &buffers{out: bufio.NewWriter(w)}}
+	only.freshRecord()
 	return only.out.Flush()
-}
-
-// complete reports whether nothing more will be known of a job.
-func complete(j *jobs.Job, r jobs.Record) bool {
-	return r.Status.Final() && (j.Past() || len(r.Receipt.Left) == 0 && len(r.Receipt.Survivors) == 0)
 }
 
 // A writer writes one life.
@@ -80,9 +74,9 @@ type writer struct {
 
 	cursor    int64       // the output before it is written
 	shown     int         // the number of the newest display that is written
-	said      jobs.Record // the newest record that is written
-	concluded bool        // it is the record of the end, and came after all output
-	ahead     bool        // it is newer than the one that news has taken: no older one may follow
+	now       jobs.Record // the newest record that was taken
+	said      jobs.Record // the newest record that is written; never newer than now
+	concluded bool        // said is the record of the end, and came after all output
 	idle      bool        // nothing was written for aliveTime
 
 	*buffers // nil between two rounds
@@ -96,8 +90,8 @@ type buffers struct {
 
 var pool = sync.Pool{New: func() any { return &buffers{out: bufio.NewWriterSize(nil, writeSize)} }}
 
-// round writes everything that is new and returns the newest record.
-func (w *writer) round() (record jobs.Record, err error) {
+// round writes everything that is new.
+func (w *writer) round() error {
 	w.buffers = pool.Get().(*buffers)
 	w.out.Reset(w.to)
 	defer func() {
@@ -105,70 +99,73 @@ func (w *writer) round() (record jobs.Record, err error) {
 		pool.Put(w.buffers)
 		w.buffers = nil
 	}()
-	if record, err = w.news(); err != nil {
-		return record, err
+	if err := w.news(); err != nil {
+		return err
 	}
-	if complete(w.job, record) {
+	if w.complete() {
 		w.frame(endFrame, nil)
-		return record, w.out.Flush() // the end of the request sends it: a quick job is one write
+		return w.out.Flush() // the end of the request sends it: a quick job is one write
 	}
 	if w.idle && w.out.Buffered() == 0 {
 		w.frame(aliveFrame, nil)
 	}
 	w.idle = false
-	if err = w.out.Flush(); err == nil {
-		err = w.flusher.Flush()
+	if err := w.out.Flush(); err != nil {
+		return err
 	}
-	return record, err
+	return w.flusher.Flush()
+}
+
+// complete reports whether nothing more will be known of the job.
+func (w *writer) complete() bool {
+	left := len(w.now.Receipt.Left) + len(w.now.Receipt.Survivors)
+	return w.now.Status.Final() && (left == 0 || w.job.Past())
 }
 
 // news writes the output, the displays and the record that are new.
-func (w *writer) news() (jobs.Record, error) {
-	w.ahead = false
-	record := w.job.Record()
-	for w.cursor < record.Output.End {
-		if record.Status.Final() && record.Output.End-w.cursor > muchOutput && !ended(w.said.Status) {
-			w.record(record)
+func (w *writer) news() error {
+	w.now = w.job.Record()
+	for {
+		w.displays(w.cursor)
+		if w.cursor >= w.now.Output.End {
+			break
+		}
+		if w.now.Status.Final() && w.now.Output.End-w.cursor > muchOutput && !ended(w.said.Status) {
+			w.record()
 		}
 		if err := w.output(); err != nil {
-			return record, err
+			return err
 		}
 		select {
 		case <-w.job.Done():
-			if !record.Status.Final() {
-				record = w.job.Record()
+			if !w.now.Status.Final() {
+				w.now = w.job.Record()
 			}
 		default:
 		}
-		if w.ahead {
-			w.ahead, record = false, w.job.Record()
-		}
-	}
-	if w.displays(w.cursor); w.ahead {
-		return w.news()
 	}
 	same := w.said
-	same.Output = record.Output
-	if !reflect.DeepEqual(record, same) || record.Status.Final() && !w.concluded {
-		w.record(record)
+	same.Output = w.now.Output
+	if !reflect.DeepEqual(w.now, same) || w.now.Status.Final() && !w.concluded {
+		w.record()
 	}
-	return record, nil
+	return nil
 }
 
-// record writes a record.
-func (w *writer) record(r jobs.Record) {
-	b, err := json.Marshal(recordBody{time.Now(), r})
+// record writes the newest record that was taken.
+func (w *writer) record() {
+	b, err := json.Marshal(recordBody{time.Now(), w.now})
 	if err != nil {
 		panic("the JSON of a record: " + err.Error()) // no field of it can fail
 	}
-	w.said, w.concluded = r, r.Status.Final() && w.cursor >= r.Output.End
+	w.said, w.concluded = w.now, w.now.Status.Final() && w.cursor >= w.now.Output.End
 	w.frame(recordFrame, b)
 }
 
-// recordNow writes the present record, which something that follows needs.
-func (w *writer) recordNow() {
-	w.record(w.job.Record())
-	w.ahead = true
+// freshRecord takes a record and writes it. The reader needs one for what follows.
+func (w *writer) freshRecord() {
+	w.now = w.job.Record()
+	w.record()
 }
 
 // output writes the next output, after the displays that have their place in it.
@@ -205,7 +202,7 @@ func (w *writer) data(s output.Stream, b []byte) error {
 // skip says that the output up to a cursor is gone, and why. The record before it counts that output.
 func (w *writer) skip(to int64) {
 	if to > w.said.Output.End {
-		w.recordNow()
+		w.freshRecord()
 	}
 	b, _ := json.Marshal(Skip{to, causes(w.job.Log().Stat(), w.cursor, to)}) // it can't fail
 	w.cursor = to
@@ -235,7 +232,7 @@ func (w *writer) displays(to int64) {
 			continue
 		}
 		if w.job.Cleared() > w.said.Cleared {
-			w.recordNow() // its reader counts the displays that are not replaced
+			w.freshRecord() // its reader counts the displays that are not replaced
 		}
 		w.display(d)
 		w.shown = d.Number

@@ -83,7 +83,7 @@ func TestWritingEndsWithTheLink(t *testing.T) {
 	(<-ports).Write(output.Stdout, make([]byte, 4<<20))
 	lost := errors.New("lost")
 	w := &writer{job: j, buffers: &buffers{out: bufio.NewWriterSize(broken{lost}, writeSize)}}
-	if _, err := w.news(); err != lost || w.cursor > 1<<20 {
+	if err := w.news(); err != lost || w.cursor > 1<<20 {
 		t.Errorf("%v, after %d bytes", err, w.cursor)
 	}
 }
