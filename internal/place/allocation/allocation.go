@@ -35,7 +35,7 @@ func (p Phase) String() string {
 type State struct {
 	Phase    Phase
 	Text     string    // "Slurm job 812, node n2"; if it waits: "Slurm job 812, Priority, expected start 14:20"
-	Node     string    // where it runs or ran; empty: not known
+	Node     string    // the machine on which it runs or ran; empty: not known
 	Deadline time.Time // when its time limit ends it; zero: there is none, or it is not known
 	Start    time.Time // when it started, or is expected to start; zero: not known
 	End      string    // why it has ended: "node n2 lost: Slurm NODE_FAIL"; empty before that
@@ -48,9 +48,9 @@ type Run func(ctx context.Context, argv []string, stdin string) (stdout string, 
 
 // An Error says why a command failed.
 type Error struct {
-	Program string // the command's program; that of ssh, if the other machine was not reached
+	Program string // the command's program, or ssh if the other machine was not reached
 	Code    int    // the exit status; 127 if there is no such program; -1 if a signal ended it
-	Text    string // what it said: an escaped line
+	Text    string // its last words: an escaped line
 	Reached bool   // the command itself ran, or its program is missing there; false: ssh did not get in
 }
 

@@ -7,10 +7,10 @@ import (
 	"asyncrepl/internal/place/carry"
 )
 
-// An Engine is what an allocation runs, from its begin to its end.
+// An Engine says what an allocation runs, from its begin to its end.
 type Engine struct {
-	Workspace string // the directory in which it runs, made if it is missing
-	Setup     string // shell lines that run in it, before everything else
+	Workspace string // the engine's working directory, made if it is missing
+	Setup     string // shell lines that run in Workspace, before everything else
 	// Find is a shell command that prints the path of our program there, or nothing as long as no link has
 	// brought it.
 	Find string

@@ -22,15 +22,15 @@ import (
 
 // A Spec says how to get in and what to start.
 type Spec struct {
-	Argv []string // the carrier and its arguments; "/bin/sh" is appended
+	Argv []string // the carrier and its arguments, to which "/bin/sh" is appended
 	Dir  string   // the carrier's working directory; empty: ours
-	Env  []string // the carrier's full environment, in which its name is looked up
+	Env  []string // the carrier's full environment; its PATH leads to the carrier
 
-	Workspace string   // the directory there in which setup and our program start; empty: where the carrier puts them
+	Workspace string   // setup and our program start in this directory there; empty: the carrier decides
 	Setup     string   // lines of a shell
-	Program   string   // the file to bring; empty: this program
-	Version   string   // a program of this version on the PATH there will do; empty: none
-	Command   []string // the arguments of our program there
+	Program   string   // the path of our program for that system; empty: this program
+	Version   string   // a program of this version on the PATH there will do; empty: no program will
+	Command   []string // the arguments that our program gets there
 }
 
 // SSH returns the carrier that is ssh, with arguments that end with a destination. It uses a connection that
@@ -40,9 +40,9 @@ func SSH(args []string) []string {
 }
 
 const (
-	limit    = 30 * time.Second // of Open without the carrying, and of a pause in the carrying
+	limit    = 30 * time.Second // bounds Open without the carrying, and a pause in the carrying
 	maxNoise = 1 << 20          // bytes of lines without our mark
-	maxLoads = 3                // as many as there are directories to carry to
+	maxLoads = 3                // there are as many directories to carry to
 	maxField = 256              // bytes of a text in the greeting
 	maxPath  = 4096             // characters of the path of a file there
 )
@@ -82,7 +82,7 @@ type opening struct {
 	setup bool // setup runs
 	noise Words
 	total int // bytes of noise
-	loads int // how often the program was asked for
+	loads int // counts how often the script has asked for the program
 	swept Swept
 }
 

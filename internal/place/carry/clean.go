@@ -54,18 +54,18 @@ exit
 }
 `
 
-// A Swept is what Clean has done.
+// A Swept says what Clean has done.
 type Swept struct {
-	Gone  []string // the paths of what was removed
-	Used  []string // the paths of what an engine uses that runs
-	Stuck []string // why something could not be removed
+	Gone  []string // the paths of removed files
+	Used  []string // the paths of files that a running engine uses
+	Stuck []string // the reasons why files could not be removed
 }
 
 // maxSwept bounds the number of lines about files.
 const maxSwept = 10_000
 
-// Clean removes the programs that Open has brought to a place, and the state of engines there. It keeps what is
-// used by a process of the machine that answers. The error is an *Error.
+// Clean removes the programs that Open has brought to a place, and the state of engines there. It keeps the files
+// that a process on the machine that answers uses. The error is an *Error.
 func Clean(ctx context.Context, s Spec) (Swept, error) {
 	o, err := reach(ctx, s, limit)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"asyncrepl/internal/text/view"
 )
 
-// ErrGone is the error of Open if our program there answers that the engine that it was told to join has
-// ended. The Greeting then says which machine answered.
+// ErrGone is the error of Open if our program there answers that the engine that it should join has ended. The
+// Greeting then says which machine answered.
 var ErrGone = errors.New("the engine there is gone")
 
 // A Step is how far Open came.
@@ -31,8 +31,8 @@ func (s Step) String() string {
 type Error struct {
 	Step  Step
 	Text  string // one line, escaped
-	Cure  string // what to do: an imperative
-	Final bool   // trying again is of no use before somebody has done what Cure says
+	Cure  string // says how to fix it, in the imperative
+	Final bool   // another attempt fails, too, until a person has done what Cure says
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s; %s", e.Step, e.Text, e.Cure) }

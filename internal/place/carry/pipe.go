@@ -19,9 +19,9 @@ import (
 type Pipe struct {
 	in, out, err *os.File // our ends
 	carrier      *child.Child
-	name         string // of the carrier
-	words        Words  // of its standard error
-	rest         []byte // read before Open returned
+	name         string // the carrier, as Spec.Argv names it
+	words        Words  // the carrier's standard error
+	rest         []byte // our program sent this before Open returned
 
 	close   sync.Once
 	killed  chan struct{} // closed by Close
@@ -89,8 +89,8 @@ func (p *Pipe) listen() {
 	}
 }
 
-// follow reaps the carrier and the processes that it leaves, such as the program of ssh's ProxyCommand: as
-// orphans in our session they would be nobody's else.
+// follow reaps the carrier and the processes that it leaves, such as the program of ssh's ProxyCommand. They are
+// orphans in our session, and no other part of this program reaps them.
 func (p *Pipe) follow() {
 	defer close(p.reaped)
 	p.carrier.AwaitEnd()
@@ -99,7 +99,7 @@ func (p *Pipe) follow() {
 	p.status = p.carrier.Reap()
 	for group := p.carrier.Self().PID; ; {
 		if _, err := unix.Wait4(-group, nil, 0, nil); err != nil && err != unix.EINTR {
-			return // none is left, or none that would come to us
+			return // no process is left, or no child of ours
 		}
 	}
 }
@@ -138,7 +138,7 @@ func within(limit time.Duration, done <-chan struct{}) {
 	}
 }
 
-// await waits until the carrier has ended and all that it said has been read, for a second or so at most.
+// await waits until the carrier has ended and its standard error has been read, for about a second at most.
 func (p *Pipe) await() {
 	within(time.Second, p.ended)
 	within(wordsTime, p.drained)

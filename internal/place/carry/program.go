@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// A program is a file to bring.
+// A program is a file that can be brought to a place.
 type program struct {
 	path   string
 	size   int64
 	hash   string
-	system string // the pattern of a shell for what uname -sm prints where it runs
+	system string // a shell pattern that matches the output of uname -sm on systems that run the program
 }
 
-// hashes keeps the hash of each program that was brought. Without it, 50 places that are out of reach would
-// make this one read 40 MB at each of their attempts.
+// hashes keeps the hash of each program. Without it, each attempt to reach one of 50 places would read 40 MB.
 var hashes = struct {
 	sync.Mutex // also held while a file is read, so that several attempts at once read it once
 	known      map[fileState]program

@@ -12,9 +12,9 @@ const mark = "@async-repl: "
 
 // The words that follow the mark say what the shell does next.
 const (
-	wordHere  = "here"  // it has the full script, and goes to the workspace
+	wordHere  = "here"  // it has the full script, and enters the workspace
 	wordSetup = "setup" // it runs setup
-	wordCarry = "carry" // it looks for our program
+	wordCarry = "carry" // it searches for our program
 	wordNeed  = "need"  // it waits for the bytes of our program
 	wordStart = "start" // it becomes our program
 	wordGone  = "gone"  // it has removed a file, whose path follows
@@ -40,7 +40,7 @@ case $HOME in (/*) ;; (*) HOME=/ ;; esac
 export PATH HOME
 `
 
-// The parts of what /bin/sh there reads. The names of all variables and functions begin with ar_, because setup
+// The parts of the script. The names of all variables and functions begin with ar_, because setup
 // runs in the same shell. The words in capitals are replaced, see fill.
 const (
 	// directories names the directories for our program. One that another user could write to is used for

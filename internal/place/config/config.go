@@ -43,16 +43,16 @@ func (k Kind) Allocates() bool { return k == Slurm || k == Kubernetes }
 type Place struct {
 	Name    string
 	Kind    Kind
-	SSH     []string // the arguments of ssh, the destination last; with Slurm and Kubernetes nil if their programs run here
+	SSH     []string // ssh's arguments, the destination last; nil: the programs of Slurm or Kubernetes run here
 	Slurm   []string // options of sbatch
-	Pod     []byte   // the content of the file of the Pod
-	PodFile string   // its absolute path
+	Pod     []byte   // the content of PodFile
+	PodFile string   // an absolute path
 	Exec    []string // a program by its absolute path, and its first arguments
 
 	Workspace string        // an absolute path there
 	Setup     string        // shell lines before the start there
-	Python    string        // the interpreter there; empty: the usual one
-	Binary    string        // the absolute path here of our program for that system; empty: this program
+	Python    string        // the interpreter there; empty: the engine there finds one
+	Binary    string        // our program for that system, by its absolute path here; empty: this program
 	Keep      bool          // all its jobs are kept
 	Linger    time.Duration // how long what is not kept continues without a server of ours
 	Idle      time.Duration // how long an allocation can be unused before it goes back; 0 if the kind has no allocations
@@ -184,7 +184,7 @@ func (r reader) place(name string, object json.RawMessage) (Place, error) {
 	return p, err
 }
 
-// complete checks which keys a place has together, and sets what is left out.
+// complete checks which keys a place has together, and sets the defaults of those that it leaves out.
 func (p *Place) complete(set map[string]bool) error {
 	var given []string
 	for kind, key := range kinds {

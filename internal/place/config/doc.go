@@ -3,7 +3,7 @@
 // Package config reads the file that says which places there are: other machines, and what gets us in.
 //
 // Rules
-//   - Whoever can write the file decides which programs this server starts, so only this user and root can. The
+//   - A user who can write the file decides which programs this server starts, so only this user and root can. The
 //     same holds of the directory above it, of the file of a Pod, and of a program that the file names to be
 //     brought to a place. The checks are of the opened file.
 //   - None of them is in the workspace: what a job or a cloned repository brings must not decide what we run.

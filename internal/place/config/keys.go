@@ -18,9 +18,9 @@ import (
 // A key is one row of the table by which places are read, and from which the docs are made.
 type key struct {
 	name     string
-	fallback string // the meaning if it is left out, for people
+	fallback string // the default, for people
 	about    string
-	set      func(r reader, p *Place, value json.RawMessage) error // the error follows the name of the key in a sentence
+	set      func(r reader, p *Place, value json.RawMessage) error // its error continues a sentence after the key's name
 }
 
 // keys are in the order in which people read them.

@@ -6,7 +6,7 @@
 //
 //	place-KEY       the socket at which the engine listens
 //	place-KEY.lock  an empty file that is locked as long as the engine lives
-//	place-KEY.log   the engine's warnings, and how it died
+//	place-KEY.log   the engine's warnings, and the reason of a crash
 //
 // The rules that both sides rely on:
 //

@@ -20,7 +20,7 @@ import (
 // A Door is the place of the files of one key.
 type Door struct {
 	dir  *sockets.Dir
-	name string // of the socket
+	name string // the name of the socket's file
 }
 
 const (
@@ -127,7 +127,7 @@ func (d *Door) Take() (*os.File, error) {
 
 const (
 	askTime = time.Second           // bounds the time for which a process that asks has the lock
-	pause   = 10 * time.Millisecond // the time between two tries
+	pause   = 10 * time.Millisecond // between two attempts
 )
 
 // Taken returns an error if f, which this process has from the one that started it, is not the locked
@@ -209,7 +209,7 @@ func (d *Door) LogPath() string { return d.at(logSuffix) }
 const staleAge = 24 * time.Hour
 
 // Sweep removes what killed engines of other keys have left, so that it does not pile up. A log stays
-// for a day, because it says how the engine died.
+// for a day, because it can say why the engine crashed.
 func (d *Door) Sweep() {
 	entries, _ := os.ReadDir(d.dir.At(".")) // an error: there is nothing to remove
 	for _, e := range entries {

@@ -21,10 +21,10 @@ import (
 	"asyncrepl/internal/serve/listener"
 )
 
-// A Search says which engine is to be found.
+// A Search says which engine Find must find.
 type Search struct {
-	// Start is that of the engine that is known to the server. If it is set, no other engine will do
-	// and none is started. Empty: any engine of the key.
+	// Start names the start of the engine that the server knows. If it is set, Find accepts no other engine and
+	// starts none. Empty: any engine of the key.
 	Start string
 	// Launch starts the engine with the lock of its key and a file for its log, and returns a channel
 	// that is closed when its process has ended. Nil: another process starts the engine.
@@ -56,7 +56,7 @@ func (d *Door) Find(ctx context.Context, s Search) (*Conn, far.Greeting, error) 
 	for {
 		c, g, err := d.connect(limited)
 		switch {
-		case err == nil && s.Start != "" && g.Start != s.Start: // the lock has another holder now
+		case err == nil && s.Start != "" && g.Start != s.Start: // another engine holds the lock now
 			c.Close()
 			return nil, far.Greeting{}, ErrGone
 		case err == nil:

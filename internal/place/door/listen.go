@@ -27,11 +27,11 @@ type Listener struct {
 	visits Visits
 }
 
-// Visits say who is and was connected.
+// Visits count the connections of servers.
 type Visits struct {
-	Now   int       // connections
+	Now   int       // open connections
 	Total int       // connections so far
-	Left  time.Time // when the last one was closed; zero: there has been none
+	Left  time.Time // when a connection was closed last; zero: no connection was closed
 }
 
 // Listen listens at the socket of the key. The caller has the lock. The file of a socket exists before
@@ -97,7 +97,7 @@ func (l *Listener) note(n int) {
 	}
 }
 
-// Visits returns who is and was connected.
+// Visits returns the present counts.
 func (l *Listener) Visits() Visits {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,8 +30,8 @@ func NewClient(do func(*http.Request) (*http.Response, error), start string) *Cl
 
 // Refused is the error of a request that the engine at the place has answered with a refusal.
 type Refused struct {
-	Code   int    // of HTTP
-	Text   string // says why: the text of the tool, if that has refused a call
+	Code   int    // the status of HTTP
+	Text   string // the reason in words; if a tool has refused a call, its text
 	reason error
 }
 

@@ -10,8 +10,8 @@ import (
 const (
 	// maxRequests is how many requests can be under way on a link: one for each job that runs or is queued there.
 	maxRequests = 5000
-	// frameSize bounds the frames of HTTP/2 that a client takes. Larger ones would cost less, but a link is given up
-	// if none is complete within the times of a ping, and some links are slow.
+	// frameSize bounds the frames of HTTP/2 that a client takes. Larger ones would cost less, but a link on
+	// which none is complete within the times of a ping is lost, and some links are slow.
 	frameSize = 64 << 10
 
 	// A link that has been silent for pingAfter is asked whether it lives, and lost after pingTime more.
@@ -77,9 +77,9 @@ func Join(c net.Conn, client bool) net.Conn {
 type joined struct {
 	net.Conn
 	held []byte  // headers without a body
-	head [9]byte // of the present frame (RFC 9113, 4.1)
-	got  int     // bytes of it
-	left int     // bytes of the body of that frame that are still to be written
+	head [9]byte // the present frame begins with these bytes (RFC 9113, 4.1)
+	got  int     // how many bytes of head are written
+	left int     // how many bytes of the frame's body are not written yet
 }
 
 // Types and flags of frames.

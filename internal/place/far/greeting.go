@@ -16,5 +16,5 @@ type Greeting struct {
 	Machine  string `json:"machine"` // the host name
 	Boot     string `json:"boot"`    // the boot id of the kernel
 	Start    string `json:"start"`   // random for each start of an engine
-	PID      int    `json:"pid"`     // the engine's, on its machine
+	PID      int    `json:"pid"`     // the engine's process ID on its machine
 }

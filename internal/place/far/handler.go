@@ -19,8 +19,8 @@ import (
 
 // A Config configures a [Handler].
 type Config struct {
-	Start string         // the start of this engine, as its [Greeting] says it
-	Jobs  *jobs.Registry // has the jobs of this engine
+	Start string // names the start of this engine, see [Greeting]
+	Jobs  *jobs.Registry
 
 	// Run starts a job under an id, as a call of a tool does, and returns when it is in Jobs. The error says, for the
 	// client of the tool, why it was not started.
@@ -36,20 +36,20 @@ type Config struct {
 
 // A State is the state of an engine.
 type State struct {
-	Keeps    bool               `json:"keeps"`    // something was started to be kept
-	Unused   bool               `json:"unused"`   // no job, process, variable or shell session is there
-	Since    time.Duration      `json:"since_ns"` // how long it has been unused
-	Jobs     int                `json:"jobs"`     // jobs that have not ended
-	Sessions int                `json:"sessions"`
-	Names    []string           `json:"names,omitempty"` // of sessions, of Python and of shells
+	Keeps    bool               `json:"keeps"`           // something was started to be kept
+	Unused   bool               `json:"unused"`          // no job, process, variable or shell session is there
+	Since    time.Duration      `json:"since_ns"`        // how long it has been unused
+	Jobs     int                `json:"jobs"`            // counts the jobs that have not ended
+	Sessions int                `json:"sessions"`        // counts Python sessions and shell sessions
+	Names    []string           `json:"names,omitempty"` // names the same sessions
 	Version  string             `json:"version"`
-	Python   []overview.Session `json:"python,omitempty"` // the sessions of Python
+	Python   []overview.Session `json:"python,omitempty"`
 }
 
 // The headers of requests and answers.
 const (
-	engineHeader = "Engine" // the start of the engine that a request is meant for
-	reasonHeader = "Reason" // why input was refused, see reasons
+	engineHeader = "Engine" // a request names the start of the engine that it is meant for
+	reasonHeader = "Reason" // an answer says why input was refused, see reasons
 )
 
 // maxBody bounds the body of a request. Calls of tools are shorter.
@@ -114,8 +114,8 @@ func Handler(c Config) http.Handler {
 
 type server struct {
 	Config
-	starts *once[error]       // by the ids of jobs
-	inputs *once[inputAnswer] // by the ids of inputs
+	starts *once[error]       // under the ids of jobs
+	inputs *once[inputAnswer] // under the ids of inputs
 }
 
 // start starts a job unless it exists, and answers with its life. The start continues if its link is lost meanwhile.

@@ -15,7 +15,7 @@ import (
 )
 
 // Input is delivered once. Its sender gives it an id and can ask later what became of it. It does not wait for the
-// link: once the request has come, the delivery goes on without it.
+// link: once the request has come, the delivery continues without it.
 
 // An inputRequest gives input to a job.
 type inputRequest struct {
@@ -33,19 +33,19 @@ type inputAnswer struct {
 	absent  bool // it had not come when its sender asked, and is refused if it comes
 }
 
-// A delivery is a [jobs.Delivery] in JSON.
+// A delivery is a [jobs.Delivery] whose Typing can be JSON.
 type delivery struct {
 	jobs.Delivery
 	Typing *typing `json:",omitempty"`
 }
 
-// A typing is how far a [jobs.Typing] was when the answer was made. It is one itself.
+// A typing has the progress of a [jobs.Typing] at the time of the answer, and implements it.
 type typing struct {
 	Typed int    `json:"typed"`
 	Keys  int    `json:"keys"`
 	Error string `json:"error,omitempty"`
 	Ended bool   `json:"ended,omitempty"`
-	After bool   `json:"after,omitempty"` // an earlier one is not typed yet
+	After bool   `json:"after,omitempty"` // earlier input is not typed yet
 }
 
 func (t *typing) Done() <-chan struct{} {
@@ -155,7 +155,7 @@ func (s *server) answerInput(w http.ResponseWriter, r *http.Request, id string, 
 }
 
 // Input gives input to a job, under an id that no other input has. The caller's deadline bounds how long the engine
-// there tries; it is told a little less, so that its answer comes in time. The error of input that was refused is a
+// there tries; it gets a little less, so that its answer comes in time. The error of input that was refused is a
 // *[Refused] in which [errors.Is] finds the errors of package jobs. After any other error it is not known whether the
 // input was delivered: [Client.InputState] says that later.
 func (c *Client) Input(ctx context.Context, job, id string, in jobs.Input) (jobs.Delivery, error) {

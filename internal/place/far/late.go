@@ -16,7 +16,7 @@ import (
 )
 
 // The life of a job is complete when the job has ended and has left no process. Threads and tasks of Python that it
-// has started can print after that. Nothing says when they have ended, so that lives would go on for ever. One more
+// has started can print after that. Nothing says when they have ended, so lives would never be complete. One more
 // request for each link names the jobs with late output instead, and the client follows those again.
 
 // late answers with a line for each ended job that has late output, and another when it has more: its id and the end

@@ -12,15 +12,15 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Live is what a running job has answered to the questions of [jobs.Live], all asked at one moment.
+// Live has the answers of a running job to the questions of [jobs.Live], all asked at one moment.
 type Live struct {
 	Probe  *Probe     `json:"probe,omitempty"`   // nil: it has no probe
-	Looked *Look      `json:"looked,omitempty"`  // nil: it can't be looked at, or that was not asked for
+	Looked *Look      `json:"looked,omitempty"`  // nil: its code has no stack to show, or the stack was not asked for
 	Hold   *jobs.Hold `json:"hold,omitempty"`    // nil: nothing holds it
-	OnLoop []string   `json:"on_loop,omitempty"` // nil: none
+	OnLoop []string   `json:"on_loop,omitempty"` // nil: no listener
 }
 
-// Probe is what a [jobs.Probe] has answered. It is one itself.
+// Probe has the answers of a [jobs.Probe], and implements it.
 type Probe struct {
 	Used      jobs.ProcessUsage     `json:"used"`
 	UsedErr   string                `json:"used_error,omitempty"`
@@ -33,15 +33,15 @@ type Probe struct {
 	HaltedErr string                `json:"halted_error,omitempty"`
 }
 
-// A Waiter is what a process waits for.
+// A Waiter says what a process waits for.
 type Waiter struct {
-	Asked   int           `json:"asked,omitempty"` // the pid that was asked for; 0: the leading process
+	Asked   int           `json:"asked,omitempty"` // the pid in the question; 0 stands for the leading process
 	Process jobs.Process  `json:"process"`
 	Words   string        `json:"words,omitempty"`
 	Since   time.Duration `json:"since_ns,omitempty"`
 }
 
-// Look is what a [callstack.Looker] has answered. It is one itself.
+// Look has the answer of a [callstack.Looker], and implements it.
 type Look struct {
 	Stack callstack.Stack `json:"stack"`
 	Error string          `json:"error,omitempty"`

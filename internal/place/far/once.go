@@ -10,7 +10,7 @@ import (
 type once[T any] struct {
 	mu    sync.Mutex
 	byID  map[string]*answer[T]
-	order []string // of ids; oldest first
+	order []string // all ids, the oldest first
 }
 
 // answersKept is how many answers a once remembers.

@@ -18,7 +18,7 @@ type Settings struct {
 	MaxOutput   int64         `json:"max_output,omitempty"` // bytes of the output of one job
 	MaxState    int64         `json:"max_state,omitempty"`  // bytes of all output
 	SessionTTL  time.Duration `json:"session_ttl_ns,omitempty"`
-	Timeout     time.Duration `json:"timeout_ns,omitempty"` // of jobs whose call sets none
+	Timeout     time.Duration `json:"timeout_ns,omitempty"` // for jobs whose call sets no timeout
 	NoHistory   bool          `json:"no_history,omitempty"`
 	Version     string        `json:"version"` // the version of the server that starts the engine
 }

@@ -11,7 +11,7 @@
 //     with that lock. A file that was made where locks don't work is never taken over.
 //   - KEY.lock is open once in a process, see [living].
 //   - A key is no secret. The file holds neither arguments nor environments, and has the mode 0600.
-//   - KEY.json is replaced as a whole, so a full disk or a kill leaves the file before the change.
+//   - KEY.json is replaced by a rename, so a full disk or a kill leaves the file before the change.
 //   - Jobs can have written the file, because they run as our user. What it says is bounded, and an
 //     allocation that a scheduler's command would take for an option is refused.
 //

@@ -22,9 +22,9 @@ import (
 type Engine struct {
 	Place      string       `json:"place"`
 	Greeting   far.Greeting `json:"greeting,omitzero"`    // zero: it has not answered yet
-	Allocation string       `json:"allocation,omitempty"` // the scheduler's name for its allocation; empty: it has none, or none yet
-	Job        string       `json:"job,omitempty"`        // the job that the allocation is for; empty: it is for a session
-	Sessions   []Session    `json:"sessions,omitempty"`   // the sessions that live there
+	Allocation string       `json:"allocation,omitempty"` // its name at the scheduler; empty: the engine has no allocation yet, or needs none
+	Job        string       `json:"job,omitempty"`        // the one job of the allocation; empty: the allocation is for a session
+	Sessions   []Session    `json:"sessions,omitempty"`
 }
 
 // A Session is one that lives at a place.
@@ -36,8 +36,8 @@ type Session struct {
 // Bounds of the content of a file.
 const (
 	maxSize     = 4 << 20 // bytes
-	maxText     = 256     // bytes of one text
-	maxSessions = 1000    // of one engine
+	maxText     = 256     // bytes of a text
+	maxSessions = 1000    // sessions of one engine
 )
 
 // allocations are the names that schedulers give: 812, 812_3, 812+0, namespace/pod. None of them is an option.
@@ -83,11 +83,11 @@ func checkText(text string) error {
 	return nil
 }
 
-// content is the content of a file.
+// content is the JSON of a file.
 type content struct {
 	Format    int               `json:"format"`
 	Key       string            `json:"key"`
-	Locked    bool              `json:"locked"` // its server holds the lock while it lives
+	Locked    bool              `json:"locked"` // the server of the file holds the lock while it lives
 	Workspace string            `json:"workspace"`
 	Places    string            `json:"places"` // the path of the file of places
 	Engines   map[string]Engine `json:"engines"`
@@ -96,7 +96,7 @@ type content struct {
 // format is the version of the content. A file of another format is not read.
 const format = 1
 
-// keys are the keys that newKey makes.
+// keys matches the keys that New makes.
 var keys = pattern.Lazy(`^[a-z2-7]{16}$`)
 
 // decode decodes the content of the file of a key.

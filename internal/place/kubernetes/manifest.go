@@ -31,7 +31,7 @@ const maxFile = 1 << 20
 
 // A pod is the file of a Pod, read. Its members that are not named here reach the cluster as they are.
 type pod struct {
-	object    map[string]any // the whole file; never changed, and encoded again for each allocation
+	object    map[string]any // the full file; never changed, and encoded again for each allocation
 	base      string         // the beginning of generated names, without the "-"
 	namespace string         // empty: the context's
 	container string         // the name of the first container

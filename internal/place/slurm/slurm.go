@@ -6,7 +6,7 @@
 // variables: sbatch and srun would send all of it by default.
 //
 // A job bears the key of the server that asked for it in its name. Slurm uses ids again, so a job of
-// another name is none of ours: it is not looked at and never cancelled.
+// another name is none of ours: its state is not read, and it is never cancelled.
 //
 // What Slurm says comes from outside: ids and names are checked before they become arguments, and words
 // are escaped and cut (state.go).
@@ -31,7 +31,7 @@ import (
 type Cluster struct {
 	run     allocation.Run
 	options []string
-	prefix  string // of the names of our jobs
+	prefix  string // begins the names of our jobs
 }
 
 // ours begins the names of the jobs of all our servers.

@@ -34,7 +34,7 @@ func (c *Cluster) States(ctx context.Context, ids []string) (map[string]allocati
 	out, err := c.run(ctx, command("squeue", "--noheader", "--states=all", "--jobs="+strings.Join(asked, ","), "--format="+format), "")
 	var e *allocation.Error
 	switch {
-	case errors.As(err, &e) && e.Reached && strings.Contains(e.Text, invalidID): // of all, if it is only one
+	case errors.As(err, &e) && e.Reached && strings.Contains(e.Text, invalidID): // squeue says so only if one id was asked for
 		return states, nil
 	case err != nil:
 		return nil, explained("squeue", err)
@@ -113,7 +113,7 @@ func stateOf(id string, fields []string, now time.Time) allocation.State {
 }
 
 // forEver returns why a job that waits for this reason never starts by itself, and what to do. Slurm accepts
-// such jobs, in the hope that somebody will change a limit or the job.
+// such jobs, because a limit or the job can be changed while it waits.
 func forEver(id, reason string) string {
 	switch {
 	case reason == "PartitionTimeLimit":

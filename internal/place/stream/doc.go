@@ -8,12 +8,12 @@
 //   - A display comes before its line, and has the number and the line that it has there.
 //   - A record comes after the output that was there when it was taken, so that a question comes after its
 //     prompt, and the end after all output. A record comes early, too, if much output is still on the way when the
-//     job has ended, before a skip, and before a display that has replaced others. [Frame].Behind tells these apart.
+//     job has ended, before a skip, and before a display that has replaced others. [Frame].Behind is not 0 then.
 //   - The last frame says that the life is complete. Without it the link was lost, and the same request with
 //     the position that was reached continues.
 //
-// The reader is the border of trust. An engine at a place can be taken over by anybody who can do so there, so
-// the reader believes nothing: every length is bounded before memory is allocated, every number is checked,
+// The reader is the border of trust. Another program can take an engine at a place over, so the reader believes
+// nothing: every length is bounded before memory is allocated, every number is checked,
 // and text that can become a line of a reply is escaped. An [*Error] says what the other engine did wrong.
 //
 // On the wire a frame is one byte for its type, four bytes for the length of its body (big endian), and the

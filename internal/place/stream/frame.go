@@ -28,7 +28,7 @@ type Skip struct {
 type Frame struct {
 	Data   []byte // output; valid until the next call of Next
 	Stream output.Stream
-	At     int64 // the cursor of Data
+	At     int64 // the cursor at which Data begins
 
 	Skip *Skip
 
@@ -51,8 +51,8 @@ const (
 )
 
 const (
-	headSize   = 1 + 4 // of a frame: type and length
-	outputHead = 1 + 8 // of the body of an outputFrame
+	headSize   = 1 + 4 // a frame begins with its type and the length of its body
+	outputHead = 1 + 8 // the body of an outputFrame begins with a stream and a cursor
 )
 
 // A displayHead is the part of a display that is JSON. Sizes are the lengths of its forms, or -1 for a form that

@@ -25,14 +25,16 @@ type Reader struct {
 	from Position
 
 	cursor    int64
-	number    int         // of the newest display
-	status    jobs.Status // in the newest record, as the next two
-	end       int64       // the end of the output
-	replaced  int64       // the output before it is replaced
-	concluded bool        // the record of the end came after all output
-	shown     []shown     // the displays that the job has not replaced, as far as is known
+	number    int     // the newest display has this number
+	shown     []shown // the displays that the job has not replaced, as far as the records say
+	concluded bool    // the record of the end came after all output
 	buf       *[maxOutput]byte
 	err       error // ends the life
+
+	// From the newest record.
+	status   jobs.Status
+	end      int64 // the output ends at this cursor
+	replaced int64 // the output before this cursor is replaced
 }
 
 // A shown display has its place at a cursor, and forms of so many bytes.
@@ -292,7 +294,7 @@ func tidyRecord(body *recordBody) error {
 	return err
 }
 
-// cut returns the first n bytes of a text, at most, in whole characters.
+// cut returns the first n bytes of a text, at most, and no part of a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
