@@ -33,8 +33,8 @@ type Outcome struct {
 	Far *Record
 	// Where says more about the place where the job has run, for its record; empty: nothing.
 	Where string
-	// Continues means that the job goes on at another place after the end of this registry: no end is
-	// saved, so that a later registry can follow it.
+	// Continues means that the job continues at another place after the end of this registry: no end
+	// is saved, so that a later registry can follow it.
 	Continues bool
 }
 

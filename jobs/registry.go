@@ -88,7 +88,7 @@ func (r *Registry) Start(spec Spec, run Runner) (*Job, error) { return r.start("
 
 // StartAs is Start under an id that another registry has issued. No id is used twice: the error is a *[TakenError]
 // if this registry has or had a job with that id. A job of an earlier registry with that id is no longer shown: it
-// goes on as this one.
+// continues as this one.
 func (r *Registry) StartAs(id string, spec Spec, run Runner) (*Job, error) {
 	if u, err := ulid.ParseStrict(id); err != nil || u.String() != id {
 		return nil, fmt.Errorf("%q is not the id of a job: give a ULID, in capital letters", id)

@@ -34,8 +34,8 @@ const (
 // EndsServer reports whether everything else ends with the job.
 func (b By) EndsServer() bool { return b == Shutdown || b == ClientGone }
 
-// Blame returns the cause if a job's process died without a stop: Program if the process caused its
-// own death, and Unknown otherwise.
+// Blame returns the cause if a job's process ended without a stop: Program if the process caused its
+// own end, and Unknown otherwise.
 func Blame(own bool) By {
 	if own {
 		return Program

@@ -16,7 +16,7 @@
 //
 // A session can choose another environment (Manager.Other): an interpreter as it is, by path or
 // version (uv finds it, else it is searched on the PATH), or the directory of an environment, made
-// if it lies in the workspace. Each environment has one Manager, which all sessions that chose it
+// if it is in the workspace. Each environment has one Manager, which all sessions that chose it
 // share, with its locks and its programs.
 //
 // Clients that bring different variables have a Manager each, because its commands run with these

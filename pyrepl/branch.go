@@ -91,7 +91,7 @@ func (s *Session) isAfter(job string) bool {
 }
 
 // branch is Branch, but returns ErrNotKept if after names a job and another one has changed the
-// variables since. who names the session in errors.
+// variables since. Errors name the session by who.
 func (s *Session) branch(ctx context.Context, who, name string, cfg Config, after string) (*Session, Shared, error) {
 	t := &ticket{ready: make(chan struct{})}
 	s.mu.Lock()

@@ -78,7 +78,7 @@ func (t *turn) Queue(*jobs.Port) {
 	}
 }
 
-// leave gives up the command's place.
+// leave releases the command's place.
 func (t *turn) leave() {
 	s := t.session
 	s.mu.Lock()

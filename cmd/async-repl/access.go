@@ -17,9 +17,9 @@ import (
 	"asyncrepl/internal/serve/tokens"
 )
 
-// AccessSettings decide who may connect over HTTP. Whoever connects can run code as the server's
-// user. So either a token or the kernel must say who it is, and the traffic of other machines must be
-// secured.
+// AccessSettings decide who may connect over HTTP. A person who connects can run code as the
+// server's user. So either a token or the kernel must say who it is, and the traffic of other
+// machines must be secured.
 type accessSettings struct {
 	tokens    string // a file; "": none
 	trusted   bool   // several tenants are allowed

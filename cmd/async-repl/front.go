@@ -66,8 +66,8 @@ func serveFront(ctx context.Context, set settings, signals caughtSignals, std st
 }
 
 // killTime bounds the time between the end of the input and the end of the reader of the output if
-// the client was killed. The kernel closes one after the other, within a millisecond on a quiet
-// machine; on a busy one the dying client can lose its processor in between. A client that has only
+// the client was killed. The kernel closes one pipe at a time, within a millisecond on a quiet
+// machine; on a busy one the client can lose its processor in between. A client that has only
 // closed the input waits that much longer for the end of its jobs.
 const killTime = 50 * time.Millisecond
 

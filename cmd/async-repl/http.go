@@ -23,8 +23,8 @@ import (
 )
 
 // answerTime is how long calls in flight have for their answers after a signal, and endTime how long
-// the engine has then. Whoever stops a service waits for that, longer than a client that ends its
-// own server.
+// the engine has then. A service manager waits for that, longer than a client that ends its own
+// server.
 const (
 	answerTime = 2 * time.Second
 	endTime    = 5 * time.Second

@@ -277,7 +277,7 @@ func (t *tenantApart) Dial(ctx context.Context) (c net.Conn, err error) {
 	return nil, err
 }
 
-// give gives a process a connection. One after the other waits, so that few descriptors are taken.
+// give gives a process a connection. One call at a time waits, so that few descriptors are taken.
 func (t *tenantApart) give(ctx context.Context, p *tenantProcess) (c net.Conn, err error) {
 	t.giving.Lock()
 	defer t.giving.Unlock()

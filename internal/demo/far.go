@@ -31,7 +31,8 @@ func newFar(dir string) (*far, error) {
 	return f, errors.Join(err, os.Mkdir(f.dir, 0o700), os.Mkdir(f.near, 0o700), os.WriteFile(f.file, text, 0o600))
 }
 
-// awaitEnd returns when no engine is at the place any more, or after 5 s. Its server has told it to end.
+// awaitEnd returns when no engine is at the place any more, or after 5 s. Its server has asked it to
+// end.
 func (f *far) awaitEnd() {
 	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		if locks, _ := filepath.Glob(filepath.Join(f.dir, "async-repl-*", "*.lock")); len(locks) == 0 {

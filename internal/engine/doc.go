@@ -9,7 +9,7 @@
 // from a [Client]: the environment, the workspace, the times and the log that the client brings.
 // Clients with different environments each have their own PATH, search for Python and installs.
 // They share the jobs and the sessions: a session keeps the environment of the client that made it,
-// whoever uses it.
+// whichever client uses it.
 //
 // The engine makes runners and sessions for a scope; the front end starts them as jobs of
 // [Engine.Jobs]. Several goroutines can call methods of an Engine at once. Only Branch, and Create

@@ -146,7 +146,7 @@ func decode(b []byte) (saved jobs.Saved, err error) {
 	return saved, nil
 }
 
-// sound reports whether a line has what those who show the job rely on: jobs of a confined engine can
+// sound reports whether a line has what replies about the job rely on: jobs of a confined engine can
 // have written it.
 func (l *line) sound() bool {
 	for _, t := range []time.Time{l.Record.Created, l.Record.Started, l.Record.Ended, l.Record.Answered, l.Record.Output.Last} {

@@ -113,7 +113,7 @@ func (d *descriptors) closeOne() bool {
 	return false
 }
 
-// remove removes the file. Those who read it meanwhile can still read it.
+// remove removes the file. Readers that have it open can still read it.
 func (f *file) remove() {
 	d := f.set
 	d.mu.Lock()

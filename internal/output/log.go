@@ -23,7 +23,7 @@ type log struct {
 	taken      int64 // bytes on disk
 	remembered int64 // bytes of attachments in memory
 
-	// writing is held by whoever changes the files, and readers don't wait for it. It is locked before
+	// writing is held while the files change, and readers don't wait for it. It is locked before
 	// any other lock. Only an eviction locks that of another log, and does not wait for it.
 	writing sync.Mutex
 

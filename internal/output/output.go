@@ -166,7 +166,7 @@ type Log interface {
 	// the process, or the disk has refused it, see [Usage].
 	Flush()
 	// Short returns the output of a finished log that is so short that no file was made for it, and
-	// reports whether it is. Whoever keeps the records of the log keeps it there.
+	// reports whether it is. The owner of the log's records keeps it there.
 	Short() ([]Span, bool)
 	// Discard drops all bytes and attachments, removes their files, and ignores later writes. The
 	// dropped bytes become a gap.

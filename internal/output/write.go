@@ -123,8 +123,8 @@ func (l *log) write(g *segment) error {
 	return nil
 }
 
-// writeFiles writes records and then the bytes at cursor at. After an error it takes back what the
-// disk has of them: the records would seem to label later bytes.
+// writeFiles writes records and then the bytes at cursor at. After an error it removes the part
+// that the disk has: the records would seem to label later bytes.
 func (l *log) writeFiles(records, b []byte, at int64) (err error) {
 	size := l.index.size()
 	if len(records) > 0 {

@@ -27,7 +27,7 @@
 // started it stops it. The program has a single table of children, because the kernel gives orphans
 // to the program and not to an Owner. Terminal and files of a Spec stay the caller's. The guard,
 // the process that kills the remaining processes if this program is killed, is replaced at the next
-// start of a process if it has died.
+// start of a process if it has exited.
 //
 // Errors to act on: the errno for a start, [procfs.ErrGone] for a signal,
 // StopResult.Err and the error of [Handle.Settle] for a tree that could not be checked.

@@ -23,8 +23,8 @@ const guardWriteLimit = time.Second
 // program is killed.
 //
 // The guard starts before the first process that it watches. Each start of a process checks the
-// guard: one that has died is replaced, and the new one receives everything again; one that was
-// stopped is continued. Between the death of a guard and the next start, processes remain if this
+// guard: one that has exited is replaced, and the new one receives everything again; one that was
+// stopped is continued. Between the end of a guard and the next start, processes remain if this
 // program is killed too.
 type guardLink struct {
 	owner *Owner
@@ -226,7 +226,7 @@ func (g *guardLink) started() bool {
 	return g.needed
 }
 
-// pid returns the pid of the guard, or 0 if no guard runs or the guard is known to have died.
+// pid returns the pid of the guard, or 0 if no guard runs or the guard is known to have exited.
 func (g *guardLink) pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -34,7 +34,7 @@ type oomCounter struct {
 // whole system, with read.
 func newOOMCounter(read func() (uint64, error)) *oomCounter { return &oomCounter{read: read} }
 
-// Recent returns the count, as it was at most a second ago.
+// Recent returns the count as it was within the last second.
 func (c *oomCounter) Recent() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,8 +54,8 @@ func walk(_ int, roots []procfs.Process) (es []procfs.Stat, err error) {
 	return es, err
 }
 
-// childSignals returns a channel that receives a signal when a child has died, and a function that
-// ends that.
+// childSignals returns a channel that receives a signal when a child has exited, and a function
+// that ends that.
 func childSignals() (dying <-chan os.Signal, end func()) {
 	c := make(chan os.Signal, 1) // one is enough: a scan finds all
 	signal.Notify(c, syscall.SIGCHLD)

@@ -129,8 +129,8 @@ const (
 	treesPerPeriod = 16
 )
 
-// watch scans whenever a child has died, and once a second, because the kernel does not announce
-// the orphans that come to us and the guard must know them. Several children that die together cost
+// watch scans whenever a child has exited, and once a second, because the kernel does not announce
+// the orphans that come to us and the guard must know them. Several children that exit together cost
 // one scan.
 func (r *processReaper) watch(stop <-chan struct{}) {
 	dying, end := childSignals()

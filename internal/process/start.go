@@ -145,7 +145,7 @@ func (o *Owner) newHandle(s Spec, files []*os.File) *Handle {
 
 // begin follows a process that is in the table of started children.
 func (o *Owner) begin(h *Handle) (*Handle, error) {
-	if !o.guard.add(h.self) { // the guard has died since
+	if !o.guard.add(h.self) { // the guard has exited since
 		o.guard.ensure()
 	}
 	go h.follow()        // owned by the handle; ends when the process has been reaped

@@ -34,7 +34,7 @@ type State interface {
 
 // A Point is a checkpoint.
 type Point[S State] struct {
-	Owner   any    // the session; it tells sessions of one name apart
+	Owner   any    // the session; it distinguishes sessions of one name
 	Session string // the session's name
 	Job     string // the job that left the variables so
 	Made    time.Time

@@ -85,7 +85,7 @@ type front struct {
 	listed       bool                           // an older client has listed resources, which subscribes it to changes
 	deaths       []time.Time                    // the last ones
 	refused      time.Time                      // calls are refused before it
-	why          string                         // how the last engine died
+	why          string                         // how the last engine ended
 }
 
 // A call is a request that an engine has to answer.
@@ -242,7 +242,7 @@ func (f *front) forward(r *jsonrpc.Request) {
 			return
 		}
 		f.mu.Lock()
-		if f.engine != e { // it has died since
+		if f.engine != e { // it has ended since
 			f.mu.Unlock()
 			continue
 		}

@@ -52,10 +52,10 @@ func (e *link) send(lines net.Buffers) {
 	lines.WriteTo(e.Conn)
 }
 
-// goodbye tells the engine that the client has left.
+// goodbye reports to the engine that the client has left.
 func (e *link) goodbye() { e.left.Do(func() { e.send(net.Buffers{[]byte(sockets.Goodbye + "\n")}) }) }
 
-// cut tells the engine that the client has left and that calls in flight must be answered at once.
+// cut reports to the engine that the client has left and that calls in flight must be answered at once.
 func (e *link) cut() {
 	e.left.Do(func() {})
 	e.cuts.Do(func() { e.send(net.Buffers{[]byte(sockets.GoodbyeNow + "\n")}) })

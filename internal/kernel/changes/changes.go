@@ -170,5 +170,5 @@ func (s *search) file(dir int, name, path string) {
 	}
 }
 
-// during reports whether t lies in the span of the search.
+// during reports whether t is in the span of the search.
 func (s *search) during(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A Caller is who makes a request.
+// A Caller identifies the client that makes a request.
 type Caller struct {
 	Tenant string // the tenant that owns the jobs the caller sees
 	Token  string // a name of its token that is not the token; "" if there are no tokens

@@ -85,7 +85,7 @@ func (s *Server) authenticated(identify func(*http.Request) (Caller, bool), next
 	}
 }
 
-// identify returns who makes a request, and whether that is known.
+// identify returns the caller of a request, and reports whether it is known.
 func (s *Server) identify(r *http.Request) (Caller, bool) {
 	if s.config.Find == nil {
 		return Caller{Tenant: defaultTenant}, true
@@ -126,7 +126,7 @@ func (s *Server) Revoke(token string) {
 	s.sessions.closeAll(func(of Caller) bool { return of.Token == token })
 }
 
-// revoke ends the requests and logins of a token, and returns who has made requests.
+// revoke ends the requests and logins of a token, and returns the callers that have made requests.
 func (cs *callers) revoke(token string) (had []Caller) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

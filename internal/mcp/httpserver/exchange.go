@@ -29,7 +29,7 @@ type exchange struct {
 	drop  context.CancelFunc // ends the request
 	batch bool
 
-	// writing is held over each write of the answer. Who holds it finds that an answer is written or
+	// writing is held over each write of the answer. Its holder finds that an answer is written or
 	// is not.
 	writing    sync.Mutex
 	cancelling sync.Once
@@ -97,7 +97,7 @@ func (s *Server) exchanging(h http.Handler) http.Handler {
 // exchangeOf returns the exchange of a request.
 func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
 
-// by notes who makes the request, in which era.
+// by notes the caller of the request, and its era.
 func (x *exchange) by(who Caller, era string) {
 	x.update(func(s *state) { s.seen.Tenant, s.seen.Era = who.Tenant, era })
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// aliveEvery is how long a request writes nothing before it writes a comment. Clients give up on a
+// aliveEvery is how long a request writes nothing before it writes a comment. Clients cancel a
 // request that has no headers after 60 s, and the SDK sends them with the first event only.
 const aliveEvery = 15 * time.Second
 

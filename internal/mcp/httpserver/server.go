@@ -194,7 +194,7 @@ func (s *Server) serveMCP(rw http.ResponseWriter, r *http.Request, c *caller) {
 	if r.Method == http.MethodPost {
 		s.calls.Add(1)
 		defer s.calls.Add(-1)
-		// When the context of the request ends, the SDK can give up the answer.
+		// When the context of the request ends, the SDK can drop the answer.
 		waits, answer = context.WithCancel(ctx)
 		defer answer()
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	defaultMatches = 50
-	// searchTime bounds a search, because some expressions are slow: some clients give up a call after
+	// searchTime bounds a search, because some expressions are slow: some clients cancel a call after
 	// a minute.
 	searchTime = 50 * time.Second
 )

@@ -145,7 +145,7 @@ func (w *watched) handleLine(line string) {
 // kill kills all processes that w watches and returns the exit status. It tries until the given
 // time, or until two scans in a row find nothing. One is not enough: a scan can miss a process that
 // forks and exits while the table is read, and a process that was being started when the server
-// died carries its mark only a moment after the pipe has ended. A scan that fails proves nothing.
+// exited carries its mark only a moment after the pipe has ended. A scan that fails proves nothing.
 func (w *watched) kill(until time.Time) (status int) {
 	pause := firstPause
 	for empty := 0; time.Now().Before(until); {

@@ -371,7 +371,7 @@ func (rp *Reporter) Ahead(record jobs.Record) (ahead *jobs.Record) {
 	return ahead
 }
 
-// takeTurns reports whether two jobs must run one after the other: both belong to one Python or
+// takeTurns reports whether two jobs must run one at a time: both belong to one Python or
 // shell session, or install into one environment.
 func takeTurns(a, b jobs.Record) bool {
 	inSession := func(record jobs.Record) bool {

@@ -2,7 +2,7 @@ package metrics
 
 import "time"
 
-// A Request is one request of a client that has been answered or given up, or a further call of a
+// A Request is one request of a client that has been answered or abandoned, or a further call of a
 // request with several.
 type Request struct {
 	Time     time.Time // the start of the request

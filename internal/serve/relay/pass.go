@@ -213,7 +213,7 @@ func (p *pass) answer(res *http.Response, read bool) {
 			}
 			p.write(event, true)
 		}
-		p.deadline() // net/http sends what is left and the end
+		p.deadline() // net/http sends the rest and the end
 		return
 	}
 }

@@ -23,7 +23,7 @@ func (k Key) Bytes(m Modes) string {
 	return k.normal
 }
 
-// A Sequence is keys that are pressed one after the other.
+// A Sequence is keys that are pressed one at a time.
 type Sequence []Key
 
 // NeedsModes reports whether the bytes of s depend on the modes of the terminal.

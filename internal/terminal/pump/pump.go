@@ -96,7 +96,7 @@ func start(f *os.File, owns bool, sink func([]byte)) *Pump {
 		return p
 	}
 	p.conn = conn
-	go p.run() // owned by whoever made the pump; ends at the end of f or by Close
+	go p.run() // owned by the caller; ends at the end of f or by Close
 	return p
 }
 

@@ -7,8 +7,8 @@
 //   - A program gets an answer only while its terminal is silent: without echo, and not in line
 //     mode. A file that cat shows must not type into the next program, and an answer must not
 //     become part of a password.
-//   - No answer holds text of the output, such as a title: whoever can write to the terminal could
-//     type with it.
+//   - No answer holds text of the output, such as a title: a program that can write to the terminal
+//     could type with it.
 //   - An answer is typed only if no input is unread, and at most 100 are in a second.
 //   - The place of the cursor is drawn from the output up to the query. If it can't be drawn, the
 //     query stays unanswered.

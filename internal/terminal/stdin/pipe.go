@@ -4,7 +4,7 @@
 //
 // [Pipe.Send] writes input and the end of file. A listener learns of each Send before a program can
 // see the input: see [Pipe.OnSend]. [Pipe.Is] and [Pipe.Unread] are facts of the kernel by which
-// package waiting recognizes a program that reads the pipe. A Pipe belongs to its opener, who
+// package waiting recognizes a program that reads the pipe. A Pipe belongs to its opener, which
 // closes it. The package starts no process and knows no job.
 //
 // Begin with the example, then Open.

@@ -59,7 +59,7 @@ type Input struct {
 	EOF    bool   // the end of file
 	Secret bool   // the terminal must not echo it
 	Raw    bool   // the terminal may act on Text: a person who types Ctrl-C means it
-	By     string // the one who types it, passed to OnType
+	By     string // OnType gets it: the name of the one who types
 }
 
 // Type types in. If the terminal would cut it, act on its text or echo a secret, Type types nothing.

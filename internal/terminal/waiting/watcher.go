@@ -93,7 +93,7 @@ func (w *Watcher) Start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.Source.OnSend(w.inputSent)
 	done := make(chan struct{})
-	first := time.AfterFunc(settleTime, func() { // owned by the caller, who calls stop; ends then
+	first := time.AfterFunc(settleTime, func() { // owned by the caller, which calls stop; ends then
 		defer close(done)
 		w.run(ctx)
 	})
