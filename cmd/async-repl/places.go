@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -41,15 +42,15 @@ func (s *settings) readPlaces() (err error) {
 
 // openPlaces returns the places of an engine. It takes over what an earlier server of the workspace has left
 // there.
-func (s *settings) openPlaces(e *engine.Engine) (engine.Away, error) {
-	c := place.Config{Places: s.placeList, Jobs: e.Jobs(), Version: s.Version, Env: os.Environ(), Log: s.Log, Limits: far.Settings{
+func (s *settings) openPlaces(e *engine.Engine, log *slog.Logger) (engine.Away, error) {
+	c := place.Config{Places: s.placeList, Jobs: e.Jobs(), Version: s.Version, Env: os.Environ(), Log: log, Limits: far.Settings{
 		MaxJobs: s.MaxJobs, MaxSessions: s.MaxSessions, MemoryMB: s.MemoryMB, MaxOutput: s.MaxOutput, MaxState: s.MaxState,
 		SessionTTL: s.SessionTTL, Timeout: s.timeout, NoHistory: s.NoHistory,
 	}}
 	if s.StateDir != "" {
 		file, err := keyfile.TakeOver(filepath.Join(s.StateDir, "places"), e.Workspace(), s.places)
 		if err != nil {
-			s.Log.Warn("no later server will find what this one has at places", "error", err)
+			log.Warn("no later server will find what this one has at places", "error", err)
 		}
 		c.File = file
 	}

@@ -329,3 +329,17 @@ func TestTimeoutHoldsAtAPlace(t *testing.T) {
 		t.Errorf("the status is %q:\n%s", status, r)
 	}
 }
+
+// A server that can't note what it has at places uses them all the same, and its log says what is missing.
+func TestPlacesWithoutAStateDirectory(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	file := m.write(map[string]spec{"box": {"exec": m.carrier(m.home), "workspace": m.home + "/work"}})
+	state := newState(t)
+	must.Do(t, os.WriteFile(state, nil, 0o600))
+	s := startServer(t, "REPL_PLACES="+file, "REPL_STATE_DIR="+state)
+	holds(t, s.do("execute_command_async", "on", "box", "command", "echo there", "wait_seconds", 60), "Status", "completed")
+	if log := s.log.String(); !strings.Contains(log, "no later server will find what this one has at places") {
+		t.Errorf("the log says nothing of it:\n%s", log)
+	}
+}

@@ -62,9 +62,9 @@ type Config struct {
 
 	Pythons Pythons // makes the sessions; nil: package pyrepl makes them
 
-	// Away returns what the jobs of an engine use at other places. It is called once, with the engine. Nil:
-	// there are no places.
-	Away func(*Engine) (Away, error) `json:"-"`
+	// Away returns what the jobs of an engine use at other places. It is called once, with the engine and
+	// its log. Nil: there are no places.
+	Away func(*Engine, *slog.Logger) (Away, error) `json:"-"`
 
 	// Sandbox is the sandbox that the engine runs in; nil: there is none. It is no setting, so an engine
 	// has the same identity with it.
@@ -158,7 +158,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e.jobs = jobs.NewRegistry(all)
 	if c.Away != nil {
-		if e.away, err = c.Away(e); err != nil {
+		if e.away, err = c.Away(e, c.Log); err != nil {
 			e.Close()
 			return nil, err
 		}
