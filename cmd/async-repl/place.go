@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ func dialEngine(ctx context.Context, args []string, std standardStreams) int {
 		fmt.Fprintf(std.err, "async-repl: %v: this command is for the server itself\n", err)
 		return 2
 	}
-	d, err := door.Open(os.TempDir(), flags.Arg(0))
+	d, err := door.Open(temporary(), flags.Arg(0))
 	if err != nil {
 		fmt.Fprintln(std.err, "async-repl:", err)
 		return 1
@@ -90,6 +91,16 @@ func dialEngine(ctx context.Context, args []string, std standardStreams) int {
 		return 1
 	}
 	return 0
+}
+
+// temporary returns the directory for temporary files. A TMPDIR that does not exist does not count: a login can name
+// the directory of an allocation that has ended.
+func temporary() string {
+	dir := os.TempDir()
+	if _, err := os.Stat(dir); filepath.IsAbs(dir) && errors.Is(err, fs.ErrNotExist) {
+		return "/tmp"
+	}
+	return dir
 }
 
 // sayGone says that the engine has ended. The machine goes along: a login name can stand for several
@@ -200,7 +211,7 @@ func placed(ctx context.Context, args []string, std standardStreams) int {
 
 // serveLinks makes the engine of the settings and serves it at the door of its key.
 func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caughtSignals, stderr *os.File) error {
-	d, err := door.Open(os.TempDir(), s.Key)
+	d, err := door.Open(temporary(), s.Key)
 	if err != nil {
 		return err
 	}

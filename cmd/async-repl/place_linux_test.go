@@ -529,6 +529,17 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// A temporary directory that is not there holds no socket, and the one of the system does.
+func TestTemporaryDirectoryOfAPlace(t *testing.T) {
+	there := t.TempDir()
+	for set, want := range map[string]string{there: there, there + "/missing": "/tmp", "relative": "relative"} {
+		t.Setenv("TMPDIR", set)
+		if got := temporary(); got != want {
+			t.Errorf("TMPDIR=%s: %s, want %s", set, got, want)
+		}
+	}
+}
+
 // The path of the socket can be longer than an address has room for.
 func TestDialWithALongPath(t *testing.T) {
 	t.Parallel()
