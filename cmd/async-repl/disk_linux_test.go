@@ -29,6 +29,7 @@ func startOnDisk(t *testing.T, dir, options string) *started {
 // test if that is not possible here.
 func (s *started) onDisk(dir, options string) {
 	s.t.Helper()
+	inherited(s.t)
 	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
 	mount.SysProcAttr = own
 	if out, err := mount.CombinedOutput(); err != nil {

@@ -143,6 +143,9 @@ func startProcess(t testing.TB, env ...string) *started {
 // prepare returns a server that has not been started.
 func prepare(t testing.TB, env ...string) *started {
 	t.Helper()
+	if carrier() != "" {
+		notAtPlace(t)
+	}
 	s := &started{t: t, dir: t.TempDir(), log: new(lockedBuffer)}
 	s.cmd = exec.Command(ownProgram(t))
 	s.cmd.Dir = s.dir
@@ -157,9 +160,6 @@ func prepare(t testing.TB, env ...string) *started {
 		s.confine()
 	}
 	s.cmd.Env = append(s.cmd.Env, env...)
-	if carrier() != "" {
-		s.moveToPlace(env)
-	}
 	s.cmd.Stderr = s.log
 	s.cmd.WaitDelay = 5 * time.Second
 	return s
@@ -260,6 +260,9 @@ func (s *started) begin() {
 func (s *started) start() {
 	t := s.t
 	t.Helper()
+	if carrier() != "" {
+		s.moveToPlace()
+	}
 	s.cmd.Env = append(s.cmd.Env, endsWithInput+"=1")
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {

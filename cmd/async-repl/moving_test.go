@@ -174,6 +174,10 @@ func startWith(t *testing.T, row moved, env ...string) {
 	}
 	if s.setting("REPL_WORKDIR") == "/" {
 		notApart(t, "no workspace holds the home directory")
+		here(t, "no workspace holds the file of places")
+	}
+	if slices.ContainsFunc(s.cmd.Args, func(arg string) bool { return strings.HasPrefix(arg, "-venv-dir=") }) {
+		here(t, "the environment there is in the workspace, or is that of the key python")
 	}
 	if row.refuse != "" {
 		s.begin()

@@ -88,7 +88,11 @@ func TestSurroundings(t *testing.T) {
 		},
 		"odd directory, no TMPDIR": func(t *testing.T, s *started) {
 			s.cmd.Env = append(s.cmd.Env, "TMPDIR=/none")
-			s.cmd.Dir = t.TempDir() + "/a b\nc\t'ü\" $x;"
+			name := "a b\nc\t'ü\" $x;"
+			if carrier() != "" { // a file of places holds no control characters
+				name = strings.NewReplacer("\n", "", "\t", "").Replace(name)
+			}
+			s.cmd.Dir = t.TempDir() + "/" + name
 			s.dir = s.cmd.Dir
 			if err := os.Mkdir(s.cmd.Dir, 0o777); err != nil {
 				t.Fatal(err)
@@ -117,6 +121,7 @@ func TestSurroundings(t *testing.T) {
 			}
 			if strings.HasPrefix(name, "empty") || strings.HasPrefix(name, "no TERM") {
 				notApart(t, "bubblewrap is found on the PATH")
+				inherited(t) // the programs of other carriers are found there, too
 			}
 			t.Parallel()
 			oddServer(t, odd).works(t)

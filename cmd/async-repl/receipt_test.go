@@ -274,6 +274,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Skip("uses up the memory of a control group")
 	}
 	notApart(t, "its control group is not seen there")
+	inherited(t)
 	python := realPython()
 	s := oddServer(t, script(fmt.Sprintf("echo 0 > %s/cgroup.procs", limitedGroup(t))), "REPL_PYTHON="+python)
 	const grow, die = "x = bytearray(512 << 20)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
@@ -316,6 +317,7 @@ const ordinaryID = 65534
 // can read. The user gets the paths.
 func (s *started) becomeOrdinary(t *testing.T, paths []string) {
 	t.Helper()
+	inherited(t)
 	public, state := filepath.Dir(s.dir), s.setting("REPL_STATE_DIR")
 	self := filepath.Join(public, "server")
 	publish(t, s.cmd.Path, self, 0o755)

@@ -56,6 +56,7 @@ func (s *started) drain(t *testing.T, running []string) {
 func as(uid int, code string) func(*testing.T, *started) {
 	return func(t *testing.T, s *started) {
 		overStdio(t, "only the server's own user may connect")
+		inherited(t)
 		if os.Getuid() != 0 {
 			t.Skip("becoming another user needs root")
 		}
@@ -141,6 +142,7 @@ func TestSmallFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats what every server can do")
 	}
+	inherited(t)
 	t.Parallel()
 	s := oddServer(t, script("ulimit -f 1024"))
 	r := s.do("execute_command_async", "command", "yes 0123456789 | head -c 5000000; echo; echo end", "wait_seconds", 60, "tty", false, "max_chars", 1000)
@@ -158,6 +160,7 @@ func TestLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("limits the address space")
 	}
+	inherited(t)
 	t.Parallel()
 	s := oddServer(t, script("ulimit -v 6000000"))
 	r := s.do("execute_python", "code", "x = 1; y = bytearray(1 << 33)", "wait_seconds", 60)
@@ -171,6 +174,7 @@ func TestLittleMemory(t *testing.T) {
 
 func TestReadOnlyWorkspace(t *testing.T) {
 	notApart(t, "it needs a state directory")
+	inherited(t)
 	t.Parallel()
 	s := prepare(t, "REPL_STATE_DIR=/proc/none")
 	private("mount --bind . .; mount -o remount,bind,ro . .; cd \"$PWD\"")(t, s)
@@ -268,6 +272,7 @@ func TestNoTerminals(t *testing.T) {
 		t.Skip("mounts other terminals")
 	}
 	notApart(t, "it has terminals of its own")
+	inherited(t)
 	for name, c := range map[string]struct{ mounts, says string }{
 		"no device": {"mount --bind /dev/null /dev/ptmx", "inappropriate ioctl"},
 		"none left": {"mount -t devpts -o newinstance,max=1,ptmxmode=666 devpts /dev/pts; mount --bind /dev/pts/ptmx /dev/ptmx", "kernel.pty.max"},
