@@ -41,7 +41,10 @@ func TestLifeCanBeMirrored(t *testing.T) {
 		})
 		p.Write(output.TTY, []byte("? "))
 		p.SetWaiting(jobs.Question{Kind: "line", Prompt: "? ", By: "sh"})
-		<-answered
+		select {
+		case <-answered:
+		case <-ctx.Done(): // the test has failed
+		}
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Returned, Notes: []string{"a note"}}, Result: "42", HasResult: true}
 	}})
 	here := jobstest.Registry(t)
