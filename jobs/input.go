@@ -65,6 +65,10 @@ type Delivery struct {
 	Signalled string // the programs that got the signal: "sleep (pid 812)"
 	Made      string // the last signal that the terminal made of the input: SIGINT; empty: none
 	Rest      bool   // some of the input follows Made and is to be read
+
+	// Closed is the number of the newest question that is not open any more, in the order of Record.Asked.
+	// [Job.Send] sets it. One input can answer a question that its sender has not seen.
+	Closed int
 }
 
 // A Typing is input that is typed one key at a time, after the call that sent it if need be.
@@ -137,7 +141,18 @@ func (j *Job) Send(ctx context.Context, in Input) (Delivery, error) {
 		case <-ctx.Done():
 		}
 	}
+	d.Closed = j.closed()
 	return d, err
+}
+
+// closed returns the number of the newest question that is not open any more.
+func (j *Job) closed() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.record.Status == WaitingInput {
+		return j.record.Asked - 1
+	}
+	return j.record.Asked
 }
 
 // deliver is Send without the wait for a Typing.

@@ -285,7 +285,6 @@ var notAtPlaces = map[string]string{
 	"TestTerminalOfAKilledServerOnThePage":          adopted,
 	"TestServerOfOneProcessKeepsNothing":            "a place keeps jobs also for a server of one process",
 	"TestSessionTTL":                                listed,
-	"TestSizeOfATerminal":                           "after a size, the question before it can be shown once more",
 	"TestShellSession":                              listed,
 	"TestServerStatus":                              listed,
 	"TestLeftBehind":                                listed,

@@ -40,19 +40,21 @@ func (m *mirror) takeInput(ctx context.Context, in jobs.Input) (jobs.Delivery, e
 		return jobs.Delivery{}, fmt.Errorf("%s: the link to %s was lost or slow; the next status says whether it arrived", notKnown, m.host.place)
 	}
 	m.noteInput("", "")
-	if waits && m.answers(asked) {
-		m.port.SetRunning()
+	if waits {
+		d.Closed = max(d.Closed, asked)
 	}
+	m.answers(d.Closed)
 	return d, nil
 }
 
-// answers notes that a question is answered, and reports whether it is still the newest: the engine can have said
-// of another one meanwhile.
-func (m *mirror) answers(asked int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.answered = max(m.answered, asked)
-	return m.port.Asked() == asked
+// answers notes that the questions up to a number are answered. The job runs then, unless the engine has said of
+// another one meanwhile.
+func (m *mirror) answers(closed int) {
+	m.questions.Lock()
+	defer m.questions.Unlock()
+	if m.answered = max(m.answered, closed); m.port.Asked() <= m.answered {
+		m.port.SetRunning()
+	}
 }
 
 func (m *mirror) noteInput(unsure, input string) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +178,62 @@ func TestInputLostOnItsWay(t *testing.T) {
 		})
 	}
 }
+
+// One input can answer a question that comes while it is typed, such as that of a program which has redrawn its
+// prompt for a new size. The job does not ask then, although the news of that is late.
+func TestInputAnswersWhatCameMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t, linktest.Runners{"ask": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+			p.Begin()
+			p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) {
+				p.SetRunning()
+				p.SetWaiting(jobs.Question{Kind: "line", Prompt: "redrawn: "})
+				time.Sleep(time.Second) // it comes here
+				p.SetRunning()
+				return jobs.Delivery{Waiting: true}, nil
+			})
+			p.SetWaiting(jobs.Question{Kind: "line", Prompt: "first: "})
+			<-ctx.Done()
+			return returned
+		}})
+		var late atomic.Bool
+		m.wrap = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/input") {
+					time.AfterFunc(time.Second/2, func() { late.Store(true) })
+					next.ServeHTTP(w, r)
+					return
+				}
+				next.ServeHTTP(lagging{w, &late}, r)
+			})
+		}
+		s := serve(t, m, nil)
+		j := s.start("ask")
+		jobstest.Asks(t, j)
+		jobstest.Send(t, j, jobs.Input{Text: "a"})
+		if r := j.Record(); r.Status != jobs.Running || r.Asked != 2 {
+			t.Errorf("it is %s and has asked %d times: %+v", r.Status, r.Asked, r.Question)
+		}
+		late.Store(false)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.EndsAs(t, j, "completed")
+	})
+}
+
+// A lagging writer sends nothing for a while.
+type lagging struct {
+	http.ResponseWriter
+	late *atomic.Bool
+}
+
+func (l lagging) Flush() {
+	for l.late.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	l.ResponseWriter.(http.Flusher).Flush()
+}
+
+func (l lagging) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // What became of input is not known if its engine is gone.
 func TestInputLostWithItsEngine(t *testing.T) {

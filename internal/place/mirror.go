@@ -29,6 +29,9 @@ type mirror struct {
 	tasks sync.WaitGroup // the goroutines of the mirror, see do
 	turn  *turn          // nil: the job may be sent at once
 
+	questions sync.Mutex // held while an answer or a record decides whether the job asks
+	answered  int        // the number of the question that was answered last; guarded by questions
+
 	// Guarded by mu.
 	mu       sync.Mutex
 	ended    bool            // Run waits for the tasks: no other is started
@@ -36,7 +39,6 @@ type mirror struct {
 	sent     bool            // the start can have reached the engine
 	known    bool            // the engine has the job
 	behind   int64           // the job has ended there, and so many bytes are still to come
-	answered int             // the number of the question that was answered last
 	unsure   string          // the id of an input that can have been delivered or not
 	input    string          // what is known of the last input, for people
 	resting  bool            // the ended job is followed, for what it has left
@@ -369,10 +371,9 @@ func (m *mirror) apply(f stream.Frame) (*jobs.Record, error) {
 		m.port.Changed()
 		return nil, nil
 	}
-	m.mu.Lock()
-	old := record.Status == jobs.WaitingInput && record.Asked <= m.answered
-	m.mu.Unlock()
-	if old { // it was made before the answer, and a later one follows
+	m.questions.Lock()
+	defer m.questions.Unlock()
+	if record.Status == jobs.WaitingInput && record.Asked <= m.answered { // it was made before the answer, and a later one follows
 		return nil, nil
 	}
 	if err := m.port.Mirror(*record); err != nil {
