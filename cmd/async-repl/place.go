@@ -330,7 +330,7 @@ func (p *placedEngine) farConfig(start string, c engine.Config) far.Config {
 	scope := p.Scope(engine.Client{Env: c.GuardEnv, Timeout: p.settings.Timeout, Log: c.Log})
 	shared := server.Config{Backend: p, Version: c.Version, Keep: server.KeepLonger}
 	return far.Config{
-		Start: start, Jobs: p.Jobs(), End: p.end, State: p.state,
+		Start: start, Jobs: p.Jobs(), End: p.end, Trim: p.EndUnkept, State: p.state,
 		Run: func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error {
 			return server.StartAs(ctx, shared, scope, id, tool, args, keep)
 		},

@@ -14,6 +14,9 @@ import (
 type Away interface {
 	// InUse reports whether an engine at a place can have something that a client would miss.
 	InUse() bool
+	// EndUnkept ends what is not kept at the places, as [Engine.EndUnkept] does here. A place that is out of reach
+	// gets it once it is back.
+	EndUnkept(cause jobs.By)
 	// Close ends what is not kept at the places, and returns when it has ended, or ctx is done.
 	Close(ctx context.Context)
 }

@@ -60,7 +60,7 @@ func (e *Engine) unended() []jobs.Record {
 const unkeptStep = 2 * time.Second
 
 // EndUnkept ends what is not kept: jobs, sessions, shell sessions and processes that jobs have left
-// behind. It does not wait for their ends.
+// behind, here and at other places. It does not wait for their ends.
 func (e *Engine) EndUnkept(cause jobs.By) {
 	sessions := e.list()
 	kept := make(map[string]bool)
@@ -78,6 +78,9 @@ func (e *Engine) EndUnkept(cause jobs.By) {
 			st.From, st.Spare = jobs.Interrupt, true // the variables are kept
 		}
 		j.Stop(st)
+	}
+	if e.away != nil {
+		e.away.EndUnkept(cause)
 	}
 	for _, s := range sessions {
 		if !kept[s.Name()] {

@@ -58,6 +58,9 @@ type host struct {
 	offset   time.Duration    // what our clock is ahead of the engine's
 	measured bool             // offset is known
 	stops    []*mirror        // jobs that were given up, and are to be ended there
+	trims    jobs.By          // what is not kept there is to be ended for this cause; empty: it is not
+	trimming bool             // it is being ended: what comes for the engine waits
+	spent    bool             // the allocation goes back as soon as nothing holds it
 }
 
 // An opener opens a link. known is the engine that must be there; without a Start, one is started
@@ -124,7 +127,7 @@ func (h *host) needed() bool {
 	for h.ctx.Err() == nil {
 		h.mu.Lock()
 		asked, left := h.asked, backoff(h.failures)-time.Since(h.tried)
-		users := len(h.mirrors)+len(h.stops) > 0 && !final(h.why)
+		users := (len(h.mirrors)+len(h.stops) > 0 || h.trims != "") && !final(h.why)
 		h.mu.Unlock()
 		if asked || users && left <= 0 {
 			return true
@@ -192,7 +195,7 @@ func (h *host) lose(why *engineLost) {
 	for _, m := range h.stops {
 		h.set.running.Go(func() { h.amend(m, "it has ended there with its engine") }) // owned by the close of the places, which waits for it; ends with the job here, which has been ended
 	}
-	h.engine, h.measured, h.stops = far.Greeting{}, false, nil
+	h.engine, h.measured, h.stops, h.trims = far.Greeting{}, false, nil, ""
 	h.endEra(why)
 	h.era, h.endEra = context.WithCancelCause(context.Background())
 	h.vacate()
@@ -255,20 +258,40 @@ func (h *host) attend(l *link) (ended bool) {
 	h.launch(func() { h.followLate(l) })
 	check := time.NewTicker(min(h.unused, unusedTime) / 4)
 	defer check.Stop()
+	pause := retryWait // until a spent allocation is checked again
 	for {
 		h.deliverStops(l)
+		h.deliverTrim(l)
+		var soon <-chan time.Time
+		if h.unusedFor() == 0 {
+			soon, pause = time.After(pause), min(2*pause, unusedTime/4)
+		} else {
+			pause = retryWait
+		}
 		select {
 		case <-l.lost:
 			return false
 		case <-h.ctx.Done():
 			return false
 		case <-h.wake:
+			continue
 		case <-check.C:
-			if h.takeUnused(l) {
-				return h.endUnused(l)
-			}
+		case <-soon:
+		}
+		if h.takeUnused(l) {
+			return h.endUnused(l)
 		}
 	}
+}
+
+// unusedFor returns how long the engine is kept although nothing there is used.
+func (h *host) unusedFor() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.spent {
+		return 0
+	}
+	return h.unused
 }
 
 // takeUnused takes the link away if nothing here or there uses the engine, and reports whether it did. What comes
@@ -280,7 +303,7 @@ func (h *host) takeUnused(l *link) bool {
 	ctx, cancel := context.WithTimeout(h.ctx, stopTime)
 	defer cancel()
 	state, err := l.client.State(ctx)
-	if err != nil || !state.Unused || state.Since < h.unused {
+	if err != nil || !state.Unused || state.Since < h.unusedFor() {
 		return false
 	}
 	h.mu.Lock()
@@ -430,7 +453,7 @@ func (h *host) await(ctx context.Context, call, patient bool) (l *link, era cont
 		switch {
 		case h.ctx.Err() != nil:
 			return nil, nil, errClosed
-		case h.link != nil:
+		case h.link != nil && !h.trimming:
 			return h.link, h.era, nil
 		case h.attempts > attempts && h.why != nil && !waits:
 			return nil, nil, h.why
@@ -471,11 +494,12 @@ func (h *host) forget() {
 	}
 }
 
-// expect announces a job or a call, which must come.
+// expect announces a job or a call, which must come. It uses what is there.
 func (h *host) expect() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.coming++
+	h.trims, h.spent = "", false
 }
 
 // unexpect takes an expect back.
@@ -498,13 +522,16 @@ func (h *host) enters(r room) {
 	}
 }
 
-// leaves notes that a session lives there no more.
+// leaves notes that a session lives there no more. An allocation that only the session held goes back.
 func (h *host) leaves(r room) {
 	h.set.leave(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rooms, r)
 	h.note()
+	if h.spent = h.seat != nil && len(h.rooms) == 0; h.spent {
+		h.begin()
+	}
 }
 
 // note writes what the host has into the file of our engines. The caller holds h.mu.

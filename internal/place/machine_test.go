@@ -67,7 +67,8 @@ type engine struct {
 	unused  time.Time
 	ended   chan struct{}
 	once    sync.Once
-	calls   []string // tools that were called, guarded by machine.mu
+	calls   []string  // tools that were called, guarded by machine.mu
+	trims   []jobs.By // the causes of its trims, guarded by machine.mu
 }
 
 func newMachine(t testing.TB, tools linktest.Runners) *machine {
@@ -104,6 +105,7 @@ func (m *machine) run() {
 	e := &engine{machine: m, start: fmt.Sprintf("%s-%d-%s", m.name, m.engines, rand.Text()[:4]), jobs: jobstest.Registry(m.t), conns: make(chan net.Conn), unused: time.Now(), ended: make(chan struct{})}
 	c := linktest.Config(e.jobs, m.tools)
 	c.Start, c.State, c.End = e.start, e.state, func(keep bool) { m.served.Go(func() { e.end(keep) }) }
+	c.Trim = e.trim
 	c.Call = func(_ context.Context, tool string, args json.RawMessage) (string, bool) {
 		m.set(func() { e.calls = append(e.calls, tool) })
 		return "called " + tool + " " + string(args), strings.HasPrefix(tool, "bad") || strings.Contains(string(args), "bad")
@@ -170,6 +172,29 @@ func (e *engine) end(keep bool) {
 		}
 		e.kill()
 	}
+}
+
+// trim ends what is not kept.
+func (e *engine) trim(cause jobs.By) {
+	e.machine.set(func() { e.trims = append(e.trims, cause) })
+	for _, r := range e.jobs.List(jobs.Filter{Status: unended}) {
+		if !r.Keep {
+			e.jobs.Lookup(r.ID).Stop(jobs.Stop{By: cause, From: jobs.Terminate})
+		}
+	}
+}
+
+// trimmed waits until the engine was trimmed, for these causes.
+func (e *engine) trimmed(causes ...jobs.By) {
+	e.machine.t.Helper()
+	var got []jobs.By
+	for end := time.Now().Add(time.Hour); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		e.machine.set(func() { got = slices.Clone(e.trims) })
+		if slices.Equal(got, causes) {
+			return
+		}
+	}
+	e.machine.t.Fatalf("the engine was trimmed for %q, want %q", got, causes)
 }
 
 // kill ends the engine as SIGKILL does.

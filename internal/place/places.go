@@ -342,6 +342,16 @@ func (ps *Places) InUse() bool {
 	return false
 }
 
+// EndUnkept ends what is not kept at the places: now or, if a place is out of reach, once it is back. A job or a call
+// that comes for a place before that finds all that is there.
+func (ps *Places) EndUnkept(cause jobs.By) {
+	for _, p := range ps.places {
+		for _, h := range p.all() {
+			h.trim(cause)
+		}
+	}
+}
+
 // Close ends what is not kept at the places, and all links. It returns when that has ended, or ctx is done.
 func (ps *Places) Close(ctx context.Context) {
 	ps.once.Do(func() {

@@ -78,6 +78,10 @@ func (m *mirror) deliver(st jobs.Stop) bool {
 	if l == nil {
 		return false
 	}
+	if m.start.Kind == jobs.Python && st.By.EndsServer() && st.From != jobs.Kill {
+		// The job's session can be kept there, with its variables. If it is not, host.goodbye or host.trim ends it.
+		st.From, st.Spare = jobs.Interrupt, true
+	}
 	ctx, cancel := context.WithTimeout(m.run, stopTime)
 	defer cancel()
 	return l.client.Stop(ctx, m.port.ID(), st) == nil
@@ -127,4 +131,36 @@ func (h *host) deliverStops(l *link) {
 		h.stops = h.stops[1:]
 		h.mu.Unlock()
 	}
+}
+
+// trim makes the engine end what is not kept there, once there is a link.
+func (h *host) trim(cause jobs.By) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.engine.Start != "" {
+		h.trims = cause
+		h.begin()
+	}
+}
+
+// deliverTrim ends what is not kept there, if that is wanted. What comes for the engine meanwhile waits, because it
+// must not be ended with the rest.
+func (h *host) deliverTrim(l *link) {
+	h.mu.Lock()
+	cause := h.trims
+	h.trimming = cause != ""
+	h.mu.Unlock()
+	if cause == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, stopTime)
+	err := l.client.Trim(ctx, cause)
+	cancel()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trimming = false
+	if h.trims != "" && (err == nil || isRefused(err)) { // else it is repeated, unless something has come
+		h.trims, h.spent = "", h.seat != nil
+	}
+	h.settle()
 }

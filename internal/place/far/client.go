@@ -120,6 +120,12 @@ func (c *Client) End(ctx context.Context, keep bool) error {
 	return c.ask(ctx, http.MethodPost, "/link/end", endRequest{keep}, nil)
 }
 
+// Trim ends what is not kept, as a goodbye does, but the engine stays for its server. The receipts of the jobs name the
+// cause.
+func (c *Client) Trim(ctx context.Context, cause jobs.By) error {
+	return c.ask(ctx, http.MethodPost, "/link/trim", jobs.Stop{By: cause}, nil)
+}
+
 func jobPath(id string) string { return "/link/jobs/" + url.PathEscape(id) }
 
 // ask sends a request and reads the JSON of its answer into v, if that is not nil.

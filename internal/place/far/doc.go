@@ -15,6 +15,7 @@
 //	GET  /link/late                          name the ended jobs that have late output
 //	POST /link/call                          call a tool that starts no job
 //	GET  /link/state, POST /link/end         the state of the engine, its end
+//	POST /link/trim                          end what is not kept
 //
 // A [Client] sends them. It bounds every answer and escapes its text: an engine at a place is not trusted. An answer
 // that refuses is a *[Refused]; any other error means that the link is lost, or that the engine lies.

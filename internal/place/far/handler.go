@@ -32,6 +32,8 @@ type Config struct {
 	// End ends the engine, and what its jobs run, or with keep all but what was started to be kept. It must not wait
 	// for the requests that are under way: it is called in one.
 	End func(keep bool)
+	// Trim ends what was not started to be kept, and returns at once. The engine stays.
+	Trim func(cause jobs.By)
 }
 
 // A State is the state of an engine.
@@ -102,6 +104,13 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("POST /link/call", s.call)
 	mux.HandleFunc("GET /link/state", func(w http.ResponseWriter, r *http.Request) { answerJSON(w, s.State()) })
 	mux.HandleFunc("POST /link/end", s.end)
+	mux.HandleFunc("POST /link/trim", func(w http.ResponseWriter, r *http.Request) {
+		var st jobs.Stop
+		if decodeStop(w, r, &st) {
+			s.Trim(st.By)
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if start := r.Header.Get(engineHeader); start != c.Start {
 			refuse(w, http.StatusConflict, "This is engine %q, and the request is for %q: that one has ended.", c.Start, start)
