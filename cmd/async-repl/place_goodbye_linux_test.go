@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+
+	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
+	"asyncrepl/jobs"
+)
+
+// pidOf starts a job that prints its pid and a dot, and returns the pid.
+func (l *life) pidOf(t *testing.T, j *joined, id, tool string, args map[string]any, keep bool) (pid int) {
+	t.Helper()
+	r, _ := j.start(t, id, tool, args, keep)
+	l.read(r, func() bool { return strings.Contains(l.output.String(), ".") })
+	must.Get(fmt.Sscanf(l.output.String(), "%d.", &pid))(t)
+	return pid
+}
+
+// A trim ends what is not kept, and no more: the engine serves its server as before, with the variables of a session
+// that is kept, although a job that is not kept ran in it.
+func TestTrimOfAFarEngine(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	m.settings.NoHistory = true
+	j := m.dial()
+	engine := m.engine()
+	python := func(session, code string) map[string]any { return map[string]any{"session": session, "code": code} }
+	const saysPID = "import os, time\nx = 7\nprint(f'{os.getpid()}.', flush=True)\n"
+	var kept, not life
+	keptID, notID := ulid.Make().String(), ulid.Make().String()
+	keptPID := kept.pidOf(t, j, keptID, "execute_python", python("kept", saysPID), true)
+	notPID := not.pidOf(t, j, notID, "execute_python", python("not", saysPID), false)
+	var inKept life
+	inKept.pidOf(t, j, ulid.Make().String(), "execute_python", python("kept", saysPID+"time.sleep(1000)"), false)
+	var shell life
+	sleeps := shell.pidOf(t, j, ulid.Make().String(), "execute_command_async", map[string]any{"command": "echo $$.; exec sleep 1000"}, false)
+	must.Do(t, j.client(t).Trim(t.Context(), jobs.ClientGone))
+	processtest.Gone(t, notPID)
+	processtest.Gone(t, sleeps)
+	if !alive(keptPID) || !alive(engine) {
+		t.Error("what is kept has ended")
+	}
+	polltest.Check(t, func() error {
+		if state, err := j.client(t).State(t.Context()); err != nil || strings.Join(state.Names, " ") != "kept" || state.Jobs > 0 {
+			return fmt.Errorf("the state is %+v, %v", state, err)
+		}
+		return nil
+	})
+	if l := j.whole(t, "execute_python", python("kept", "x * 6")); l.record.Result != "42" {
+		t.Errorf("the kept variable: %+v", l.record)
+	}
+	again := m.dial("-start", j.Start)
+	if l := again.whole(t, "execute_python", python("not", "1 + 1")); l.record.Result != "2" {
+		t.Errorf("a new job: %+v", l.record)
+	}
+	must.Do(t, again.client(t).End(t.Context(), false))
+	m.leavesNothing(engine)
+}
+
+// When a client quits, its engine stays for a kept job at a place. All else there ends at once, and the next client
+// finds the kept job, and starts others.
+func TestGoodbyeWithAKeptJobAtAPlace(t *testing.T) {
+	t.Parallel()
+	far := newFarMachine(t)
+	s := prepareFront(t)
+	work := t.TempDir()
+	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
+	must.Do(t, os.WriteFile(file, must.Get(json.Marshal(map[string]any{"places": map[string]any{"far": map[string]any{
+		"exec": []string{"/usr/bin/env", "HOME=" + far.home, "TMPDIR=" + far.tmp}, "workspace": work, "python": realPython(),
+	}}}))(t), 0o600))
+	s.cmd.Env = append(s.cmd.Env, "REPL_PLACES="+file)
+	s.open()
+	gate := filepath.Join(work, "gate")
+	must.Do(t, syscall.Mkfifo(gate, 0o600))
+	kept := s.do("execute_command_async", "on", "far", "command", "cat gate", "keep", true, "wait_seconds", 0).Header("Job ID")
+	var pid int
+	r := s.do("execute_python", "on", "far", "session", "lab", "code", "import os\nprint(os.getpid(), 'is it')")
+	must.Get(fmt.Sscanf(r.Section("STDOUT"), "%d is it", &pid))(t)
+	s.do("execute_python", "on", "far", "session", "own", "code", "x = 7", "keep", true)
+	cut := s.do("execute_python", "session", "own", "code", "import time\ntime.sleep(1000)", "wait_seconds", 0).Header("Job ID")
+	engine := far.engine()
+	s.stdin.Close()
+	s.exit()
+	processtest.Gone(t, pid) // long before REPL_LINGER and the place's linger
+	if !alive(engine) {
+		t.Error("the engine there has ended")
+	}
+	n := s.next()
+	if r := n.do("check_job_status", "job_id", kept); r.Header("Status") != "running" {
+		t.Errorf("the kept job: %s", r)
+	}
+	if r := n.end(cut); !strings.HasPrefix(r.Header("Status"), "cancelled") {
+		t.Errorf("the job in the kept session: %s", r)
+	}
+	if err := n.do("execute_python", "session", "own", "code", "x * 6", "wait_seconds", 60).Expect("completed", "42"); err != nil {
+		t.Error(err)
+	}
+	if err := n.do("execute_python", "on", "far", "session", "lab", "code", "6 * 7", "wait_seconds", 60).Expect("completed", "42"); err != nil {
+		t.Error(err)
+	}
+	must.Do(t, os.WriteFile(gate, []byte("through the gate\n"), 0))
+	if err := n.end(kept).Expect("completed", "through the gate"); err != nil {
+		t.Error(err)
+	}
+	n.do("delete_session", "session", "own")
+	n.stdin.Close()
+	n.exit()
+	far.leavesNothing(engine)
+}
