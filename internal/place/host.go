@@ -11,7 +11,6 @@ import (
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/keyfile"
 	"asyncrepl/internal/reply/overview"
-	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
@@ -621,7 +620,7 @@ func (h *host) shift(now time.Time) time.Duration {
 	return h.offset
 }
 
-// describe adds the state of the host to that of its place.
+// describe sets the part of the state of its place that is the host's.
 func (h *host) describe(ctx context.Context, o *overview.Place) {
 	h.mu.Lock()
 	l := h.link
@@ -633,35 +632,24 @@ func (h *host) describe(ctx context.Context, o *overview.Place) {
 		o.Why, o.Since = line(h.why.Error()), h.lost
 	}
 	h.mu.Unlock()
-	if h.seat != nil {
-		h.seat.describe(o)
-	}
-	if l == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	state, err := l.client.State(ctx)
-	if err != nil {
-		return
-	}
-	o.Sessions = append(o.Sessions, state.Python...)
-	if h.seat != nil && state.Jobs == 0 && !state.Unused {
-		o.Holds = h.heldBy(state)
-	}
-}
-
-// heldBy says what keeps an allocation that no job uses.
-func (h *host) heldBy(state far.State) string {
-	for _, s := range state.Python {
-		if s.Variables > 0 {
-			return fmt.Sprintf("%s of session %s", view.CountOf(int64(s.Variables), "variable"), line(s.Name))
+	var state *far.State
+	if l != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookTime)
+		defer cancel()
+		if s, err := l.client.State(ctx); err == nil {
+			state, o.Sessions = &s, s.Python
 		}
 	}
-	if len(state.Names) > len(state.Python) {
-		return "a shell session"
+	where := ""
+	if h.seat != nil {
+		if a, ok := h.seat.describe(state); ok {
+			a.Why = o.Why
+			where, o.Allocations = a.Where, []overview.Allocation{a}
+		}
 	}
-	return "a process that a job has left"
+	for i := range o.Sessions { // whatever the engine says
+		o.Sessions[i].Where = where
+	}
 }
 
 // goodbye ends what the engine does not keep, waits for the ends of these jobs until ctx is done, and closes the

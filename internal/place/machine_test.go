@@ -21,6 +21,7 @@ import (
 	"asyncrepl/internal/place/config"
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/keyfile"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
@@ -47,14 +48,15 @@ type machine struct {
 	served sync.WaitGroup // the goroutines of engines
 
 	mu       sync.Mutex
-	engine   *engine       // nil: none runs
-	engines  int           // how many have been started
-	fails    error         // why no carrier gets in; nil: they do
-	slow     time.Duration // how long a carrier takes
-	tried    []time.Time   // when a carrier was started
-	wires    []*wire       // those that got in
-	cutAfter func() int64  // bytes to this side after which a wire is cut; nil: never
-	holds    bool          // something there is used although no job runs
+	engine   *engine            // nil: none runs
+	engines  int                // how many have been started
+	fails    error              // why no carrier gets in; nil: they do
+	slow     time.Duration      // how long a carrier takes
+	tried    []time.Time        // when a carrier was started
+	wires    []*wire            // those that got in
+	cutAfter func() int64       // bytes to this side after which a wire is cut; nil: never
+	holds    bool               // something there is used although no job runs
+	python   []overview.Session // its sessions
 }
 
 // An engine serves far's handler, with jobs that are runners of the test.
@@ -137,6 +139,7 @@ func (e *engine) state() far.State {
 	s := far.State{Version: "9", Jobs: len(e.jobs.List(jobs.Filter{Status: unended}))}
 	e.machine.mu.Lock()
 	defer e.machine.mu.Unlock()
+	s.Python = e.machine.python
 	if s.Unused = s.Jobs == 0 && !e.machine.holds; s.Unused {
 		for r := range e.jobs.All(jobs.Filter{}) {
 			if r.Ended.After(e.unused) {

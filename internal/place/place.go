@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -189,8 +190,21 @@ func (p *place) close() []*host {
 // describe returns the state of the place.
 func (p *place) describe(ctx context.Context) overview.Place {
 	o := overview.Place{Name: p.conf.Name, Kind: p.conf.Kind.String(), Where: p.where()}
-	for _, h := range p.all() {
-		h.describe(ctx, &o)
+	hosts := p.all()
+	slices.SortFunc(hosts, func(a, b *host) int { return strings.Compare(a.name, b.name) })
+	parts := make([]overview.Place, len(hosts))
+	var all sync.WaitGroup
+	for i, h := range hosts {
+		all.Go(func() { h.describe(ctx, &parts[i]) }) // joined below; ends within lookTime
+	}
+	all.Wait()
+	for _, part := range parts {
+		if part.Reachable && !o.Reachable || !o.Reachable && o.Why == "" { // the place is reached if one host is
+			o.Reachable, o.Why, o.Since = part.Reachable, part.Why, part.Since
+		}
+		o.Version = cmp.Or(o.Version, part.Version)
+		o.Allocations = append(o.Allocations, part.Allocations...)
+		o.Sessions = append(o.Sessions, part.Sessions...)
 	}
 	return o
 }

@@ -1,10 +1,12 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"asyncrepl/internal/place/kubernetes"
 	"asyncrepl/internal/place/slurm"
 	"asyncrepl/internal/reply/overview"
+	"asyncrepl/internal/text/view"
 )
 
 // With Slurm and Kubernetes, a session has an allocation of its own, and so has a shell job without a
@@ -310,17 +313,43 @@ func (s *seat) after(session string) {
 	})
 }
 
-// describe adds the allocation to the state of its place.
-func (s *seat) describe(o *overview.Place) {
+// describe returns what is shown of the allocation, if there is one. state is that of its engine; nil: it has not
+// answered.
+func (s *seat) describe(state *far.State) (a overview.Allocation, ok bool) {
+	where, queued := s.words()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.asked {
-		return
+		return a, false
 	}
-	o.Allocations++
+	a.Where = cmp.Or(where, queued)
 	if end := s.state.Deadline; !end.IsZero() {
-		if left := time.Until(end); o.TimeLeft == 0 || left < o.TimeLeft {
-			o.TimeLeft = left
+		a.TimeLeft = time.Until(end)
+	}
+	if state != nil && state.Unused {
+		a.Back = s.host.unused - state.Since
+	} else {
+		a.Holds = s.heldBy(state)
+	}
+	return a, true
+}
+
+// heldBy says what keeps the allocation.
+func (s *seat) heldBy(state *far.State) string {
+	kind, name, _ := strings.Cut(strings.TrimPrefix(s.host.name, s.host.place+"/"), "/") // see place.nameOf
+	switch {
+	case kind == "job":
+		return "job " + name
+	case state == nil, state.Jobs > 0:
+		return "session " + line(name)
+	}
+	for _, p := range state.Python {
+		if p.Variables > 0 {
+			return fmt.Sprintf("%s of session %s", view.CountOf(int64(p.Variables), "variable"), line(p.Name))
 		}
 	}
+	if len(state.Names) > len(state.Python) {
+		return "a shell session"
+	}
+	return "a process that a job has left"
 }

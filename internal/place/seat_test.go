@@ -13,12 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/place/config"
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/keyfile"
+	"asyncrepl/internal/reply/overview"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
@@ -223,8 +226,15 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		o := s.ps.List(t.Context())[0]
-		if o.Allocations != 2 || o.TimeLeft < 50*time.Minute || !o.Reachable {
+		if !o.Reachable || o.Version != "9" {
 			t.Errorf("%+v", o)
+		}
+		want := []overview.Allocation{
+			{Where: "job 3, node n3", TimeLeft: time.Hour, Holds: "job " + j.ID()}, {Where: "job 1, node n1", TimeLeft: time.Hour, Back: 10 * time.Minute},
+		}
+		minutes := cmp.Transformer("minutes", func(d time.Duration) float64 { return d.Round(time.Minute).Minutes() })
+		if d := cmp.Diff(want, o.Allocations, minutes); d != "" {
+			t.Error(d)
 		}
 		time.Sleep(20 * time.Minute)
 		c.holds("3") // the session was not used for long
@@ -474,5 +484,49 @@ func TestInheritedAllocationThatHasEnded(t *testing.T) {
 		jobstest.EndsAs(t, later.here.Lookup(kept.ID()), "failed (allocation's time limit; variables lost)")
 		jobstest.EndsAs(t, later.startAs(inSession("hello", "a")), "completed")
 		c.holds("2")
+	})
+}
+
+// What holds each allocation is shown, and each session names its allocation.
+func TestAllocationsAreDescribed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+		runs(t, s.startAs(inSession("wait", "a/b")))
+		jobstest.EndsAs(t, s.startAs(inSession("hello", "c")), "completed")
+		python := func(id, name string, variables int) {
+			m := c.machines[id]
+			m.set(func() {
+				m.holds, m.python = true, []overview.Session{{Name: name, Variables: variables, Where: "a lie"}}
+			})
+		}
+		python("1", "a/b", 5)
+		python("2", "c", 2)
+		c.set(func() { c.pends = true })
+		j := s.startAs(inSession("hello", "d"))
+		becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 3, Priority" })
+		check := func(want ...string) {
+			t.Helper()
+			var got []string
+			o := s.ps.List(t.Context())[0]
+			for _, a := range o.Allocations {
+				a.TimeLeft = a.TimeLeft.Round(time.Hour)
+				got = append(got, a.String())
+			}
+			for _, one := range o.Sessions {
+				got = append(got, one.Name+": "+one.Where)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+		}
+		check("job 1, node n1, 1h0m left, held by session a/b", "job 2, node n2, 60m0s left, held by 2 variables of session c",
+			"job 3, Priority, held by session d", "a/b: job 1, node n1", "c: job 2, node n2")
+		python("2", "c", 0)
+		m := c.machines["1"]
+		m.set(func() { m.fails = errors.New("no route") })
+		m.wire().Close()
+		time.Sleep(time.Minute)
+		check("job 1, node n1, 1h0m left, held by session a/b, out of reach: no route", "job 2, node n2, 60m0s left, held by a process that a job has left",
+			"job 3, Priority, held by session d", "c: job 2, node n2")
 	})
 }

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +20,51 @@ type Place struct {
 	Why       string    // why the place is out of reach; empty: not known, or the server has not tried
 	Since     time.Time // when it was connected or lost; zero: there was no connection yet
 
-	Version     string        // the version of the program there; empty: unknown
-	Allocations int           // the allocations of a scheduler that the server holds
-	Sessions    []Session     // as last known
-	TimeLeft    time.Duration // until the first allocation ends; 0: unknown
-	Holds       string        // what keeps an allocation that no job uses; empty: nothing
+	Version     string       // the version of the program there; empty: unknown
+	Allocations []Allocation // those of a scheduler that the server holds
+	Sessions    []Session    // as last known
+}
+
+// An Allocation is one that a scheduler has given, or was asked for.
+type Allocation struct {
+	Where    string        // its name and where it is, or why it waits: "Slurm job 812, node n2"
+	TimeLeft time.Duration // until its time limit ends it; 0: unknown, or there is none
+	Holds    string        // what it is held by; empty: nothing
+	Back     time.Duration // when it goes back because nothing holds it; 0: that is not known
+	Why      string        // why it is out of reach; empty: it is not
+}
+
+// String describes the allocation, without its place.
+func (a Allocation) String() string {
+	parts := []string{a.Where}
+	if a.TimeLeft > 0 {
+		parts = append(parts, report.Duration(a.TimeLeft)+" left")
+	}
+	switch {
+	case a.Holds != "":
+		parts = append(parts, "held by "+a.Holds)
+	case a.Back > 0:
+		parts = append(parts, "unused, goes back in "+report.Duration(a.Back))
+	}
+	if a.Why != "" { // last: it can be long
+		parts = append(parts, "out of reach: "+a.Why)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// allocationsMax is the most allocations of a place that a reply shows.
+const allocationsMax = 20
+
+// lines writes the lines about the place.
+func (p Place) lines(r *report.Reply) {
+	r.Line("Place", p.String())
+	for i, a := range p.Allocations {
+		if i == allocationsMax {
+			r.Line("Allocation", fmt.Sprintf("%s, %d more", p.Name, len(p.Allocations)-i))
+			break
+		}
+		r.Line("Allocation", view.Line(p.Name+", "+a.String(), lineMax))
+	}
 }
 
 // Own returns the sessions of the place, which say that they are there.
@@ -57,17 +98,11 @@ func (p Place) String() string {
 	if p.Version != "" {
 		parts = append(parts, "version "+p.Version)
 	}
-	if p.Allocations > 0 {
-		parts = append(parts, view.CountOf(p.Allocations, "allocation"))
-	}
-	if p.TimeLeft > 0 {
-		parts = append(parts, report.Duration(p.TimeLeft)+" left")
+	if n := len(p.Allocations); n > 0 {
+		parts = append(parts, view.CountOf(n, "allocation"))
 	}
 	if len(p.Sessions) > 0 {
 		parts = append(parts, view.CountOf(len(p.Sessions), "session"))
-	}
-	if p.Holds != "" {
-		parts = append(parts, "held by "+p.Holds)
 	}
 	text := strings.Join(parts, ", ")
 	if p.Why != "" && !p.Reachable { // last: it can be long

@@ -24,14 +24,14 @@ func Resumed(unended []jobs.Record, sessions []Session, older string) string {
 		if record.Status == jobs.WaitingInput {
 			state = "waits for input"
 		}
-		items = append(items, fmt.Sprintf("job %s%s %s", record.ID, at(record.Place), state))
+		items = append(items, fmt.Sprintf("job %s%s %s", record.ID, at(record.Place, ""), state))
 	}
 	for _, s := range sessions {
 		switch { // while the first job of a session runs, its variables are not known
 		case s.Variables > 0:
-			items = append(items, fmt.Sprintf("session %s%s with %s", s.Name, at(s.Place), view.CountOf(s.Variables, "variable")))
+			items = append(items, fmt.Sprintf("session %s%s with %s", s.Name, at(s.Place, ""), view.CountOf(s.Variables, "variable")))
 		case s.Job != "":
-			items = append(items, "session "+s.Name+at(s.Place))
+			items = append(items, "session "+s.Name+at(s.Place, ""))
 		}
 	}
 	var b strings.Builder
@@ -52,12 +52,15 @@ func Resumed(unended []jobs.Record, sessions []Session, older string) string {
 	return b.String()
 }
 
-// at names a place in the middle of a text, unless it is here.
-func at(place string) string {
-	if place == "" {
+// at names a place in the middle of a text, unless it is here, and where it is there, if that is known.
+func at(place, where string) string {
+	switch {
+	case place == "":
 		return ""
+	case where == "":
+		return " at " + place
 	}
-	return " at " + place
+	return " at " + place + " (" + where + ")"
 }
 
 func more(n int) string { return fmt.Sprintf("; %d more: see list_jobs and list_sessions", n) }

@@ -91,7 +91,7 @@ func (s Server) Reply() *report.Reply {
 		r.Line("Page", s.Page)
 	}
 	for _, p := range s.Places {
-		r.Line("Place", p.String())
+		p.lines(r)
 	}
 	s.sandbox(r)
 	if len(s.Works) > 0 {

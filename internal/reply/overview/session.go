@@ -18,6 +18,7 @@ const lineMax = 600
 type Session struct {
 	Name      string
 	Place     string // where the session lives; empty: here
+	Where     string // its allocation there: "Slurm job 812, node n2"; empty: it has none, or it is not known
 	Parent    string // the session that this one is a branch of; empty if it is no branch
 	Rerun     string // the job whose state the session reached by running code again; or empty
 	PID       int    // the process ID of the session's Python; 0 if no Python runs
@@ -68,7 +69,7 @@ func Sessions(list []Session, limit, room int, places []Place) *report.Reply {
 	r := &report.Reply{}
 	r.Line("Sessions", fmt.Sprintf("%d of at most %d", own, limit))
 	for _, p := range places {
-		r.Line("Place", p.String())
+		p.lines(r)
 	}
 	if left := len(list) - shown; left > 0 {
 		r.Line("Omitted", view.CountOf(left, "session"))
@@ -147,7 +148,7 @@ func (s Session) line() string {
 func (s Session) activity() []string {
 	parts := []string{s.Name}
 	if s.Place != "" {
-		parts = append(parts, "at "+s.Place)
+		parts = append(parts, at(s.Place, s.Where)[1:])
 	}
 	switch {
 	case s.Job != "":
