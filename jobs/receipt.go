@@ -226,7 +226,7 @@ var endTexts = map[End]string{
 	NotStarted:  "could not start",
 	NotRun:      "not run",
 	ServerEnded: "server was killed",
-	LeftThere:   "left to its place when its server ended; how it ended is unknown",
+	LeftThere:   "left to its place when its server ended; whether it has ended is unknown",
 	Misreported: "its place reported an end that can't be",
 }
 

@@ -536,7 +536,7 @@ func (h *host) leaves(r room) {
 // note writes what the host has into the file of our engines. The caller holds h.mu.
 func (h *host) note() {
 	file := h.set.File
-	if file == nil {
+	if file == nil || !h.set.listed(h.place) { // a removed place keeps what is noted
 		return
 	}
 	var err error

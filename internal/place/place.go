@@ -32,6 +32,7 @@ type place struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
+	apart   bool                     // each session has a host of its own
 	hosts   map[string]*host         // by their names in the file of our engines
 	leaving map[string]chan struct{} // by name: closed when the allocation of a host that is used no more is given back
 }
@@ -40,6 +41,7 @@ func newPlace(ps *Places, conf config.Place) (p *place, err error) {
 	p = &place{set: ps, conf: conf, hosts: make(map[string]*host), leaving: make(map[string]chan struct{}), polling: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.allocator, err = newAllocator(conf, ps.Key)
+	p.apart = p.allocator != nil
 	return p, err
 }
 
@@ -68,10 +70,23 @@ func (p *place) host(kind jobs.Kind, session, id string) (*host, error) {
 	return h, nil
 }
 
-// nameOf returns the name of a host. With a scheduler, each session has one, and each job without a session.
+// removedPlace returns a place that the file of places does not have any more. What an earlier server has left there
+// can still run, so nothing about it has ended: it is out of reach until a later file has the place again.
+func removedPlace(ps *Places, name string) *place {
+	p, _ := newPlace(ps, config.Place{Name: name, Kind: config.Exec}) // an error: it has no options that can be wrong
+	return p
+}
+
+// errRemoved is why a place is out of reach that was removed from the file of places.
+var errRemoved = &carry.Error{
+	Step: carry.Reach, Text: "the file of places does not have it any more", Cure: "put it back, and start the server again", Final: true,
+}
+
+// nameOf returns the name of a host. With a scheduler, each session has one, and each job without a session. The
+// caller holds p.mu.
 func (p *place) nameOf(kind jobs.Kind, session, id string) string {
 	switch {
-	case p.allocator == nil:
+	case !p.apart:
 		return p.conf.Name
 	case session == "":
 		return p.conf.Name + "/job/" + id
@@ -83,7 +98,10 @@ func (p *place) nameOf(kind jobs.Kind, session, id string) string {
 func (p *place) newHost(name string) *host {
 	h := newHost(p.set, p.conf.Name, name)
 	h.open = p.open
-	if p.allocator != nil {
+	switch {
+	case !p.set.listed(p.conf.Name):
+		h.open = func(context.Context, far.Greeting) (*link, far.Greeting, error) { return nil, far.Greeting{}, errRemoved }
+	case p.allocator != nil:
 		h.seat = &seat{place: p, host: h, before: p.leaving[name]}
 		h.open, h.unused, h.over = h.seat.open, p.conf.Idle, func() { p.drop(h) }
 	}
@@ -130,6 +148,9 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	defer p.mu.Unlock()
 	h := p.newHost(name)
 	h.engine, h.lost = e.Greeting, time.Now()
+	if !p.set.listed(p.conf.Name) {
+		h.why, p.apart = errRemoved, name != e.Place
+	}
 	if h.seat != nil {
 		h.seat.id, h.seat.asked, h.seat.job, h.seat.served = e.Allocation, true, e.Job, true
 	}
@@ -189,7 +210,10 @@ func (p *place) close() []*host {
 
 // describe returns the state of the place.
 func (p *place) describe(ctx context.Context) overview.Place {
-	o := overview.Place{Name: p.conf.Name, Kind: p.conf.Kind.String(), Where: p.where()}
+	o := overview.Place{Name: p.conf.Name}
+	if p.set.listed(o.Name) {
+		o.Kind, o.Where = p.conf.Kind.String(), p.where()
+	}
 	hosts := p.all()
 	slices.SortFunc(hosts, func(a, b *host) int { return strings.Compare(a.name, b.name) })
 	parts := make([]overview.Place, len(hosts))

@@ -42,8 +42,8 @@ type Config struct {
 // Places are the places of a server. They are [server.Places].
 type Places struct {
 	Config
-	names  []string // in order
-	places map[string]*place
+	names  []string          // in order
+	places map[string]*place // by name; those that are not in names are not in the file of places any more
 
 	// join joins this process with an engine, as carry.Open does.
 	join func(context.Context, carry.Spec) (net.Conn, far.Greeting, error)
@@ -100,7 +100,12 @@ func New(c Config) (*Places, error) {
 		return ps, nil
 	}
 	for name, e := range c.File.Engines() {
-		if p := ps.places[e.Place]; p != nil {
+		p := ps.places[e.Place]
+		if p == nil {
+			p = removedPlace(ps, e.Place)
+			ps.places[e.Place] = p
+		}
+		if ps.listed(e.Place) || e.Greeting.Start != "" {
 			p.restore(name, e)
 		}
 	}
@@ -134,6 +139,9 @@ func (ps *Places) adopt(h *host, name string, record jobs.Record, past *jobs.Pas
 	}
 	return j
 }
+
+// listed reports whether the file of places has a place. An earlier one can have had it.
+func (ps *Places) listed(name string) bool { return slices.Contains(ps.names, name) }
 
 // keyOf returns the key of the engine of a host. Each has one of its own: two places can be on one machine, and two
 // allocations on one node.
@@ -289,9 +297,16 @@ func sessionOf(tool string, args json.RawMessage) string {
 
 // List returns the state of the places. A connected one is asked for its sessions, for a short time.
 func (ps *Places) List(ctx context.Context) []overview.Place {
-	list := make([]overview.Place, len(ps.names))
+	names := slices.Clone(ps.names)
+	for name, p := range ps.places {
+		if !ps.listed(name) && len(p.all()) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[len(ps.names):])
+	list := make([]overview.Place, len(names))
 	var all sync.WaitGroup
-	for i, name := range ps.names {
+	for i, name := range names {
 		all.Go(func() { list[i] = ps.places[name].describe(ctx) }) // joined below; ends within lookTime
 	}
 	all.Wait()
@@ -334,8 +349,8 @@ func (ps *Places) disown(g far.Greeting) bool {
 
 // InUse reports whether an engine at a place can have something that a client would miss.
 func (ps *Places) InUse() bool {
-	for _, p := range ps.places {
-		if slices.ContainsFunc(p.all(), (*host).inUse) {
+	for _, name := range ps.names { // what is at a place that was removed stays there in any case
+		if slices.ContainsFunc(ps.places[name].all(), (*host).inUse) {
 			return true
 		}
 	}

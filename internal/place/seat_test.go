@@ -519,14 +519,14 @@ func TestAllocationsAreDescribed(t *testing.T) {
 				t.Error(d)
 			}
 		}
-		check("job 1, node n1, 1h0m left, held by session a/b", "job 2, node n2, 60m0s left, held by 2 variables of session c",
+		check("job 1, node n1, 1h0m left, held by session a/b", "job 2, node n2, 1h0m left, held by 2 variables of session c",
 			"job 3, Priority, held by session d", "a/b: job 1, node n1", "c: job 2, node n2")
 		python("2", "c", 0)
 		m := c.machines["1"]
 		m.set(func() { m.fails = errors.New("no route") })
 		m.wire().Close()
 		time.Sleep(time.Minute)
-		check("job 1, node n1, 1h0m left, held by session a/b, out of reach: no route", "job 2, node n2, 60m0s left, held by a process that a job has left",
+		check("job 1, node n1, 1h0m left, held by session a/b, out of reach: no route", "job 2, node n2, 1h0m left, held by a process that a job has left",
 			"job 3, Priority, held by session d", "c: job 2, node n2")
 	})
 }
