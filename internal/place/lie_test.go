@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,4 +212,68 @@ func TestRefusedFollow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An engine that takes a kill and never ends the job does not hold the job here.
+func TestKillThatIsNotDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t, linktest.Runners{"wait": waits})
+		m.wrap = on("/stop", func(w http.ResponseWriter, r *http.Request, _ http.Handler) { w.WriteHeader(http.StatusNoContent) })
+		s := serve(t, m, nil)
+		j := s.start("wait")
+		runs(t, j)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		time.Sleep(time.Hour)
+		if r := j.Record(); r.Status != jobs.Running {
+			t.Fatalf("it was only interrupted: %+v", r)
+		}
+		began := time.Now()
+		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		time.Sleep(killTime - time.Second)
+		if r := j.Record(); r.Status.Final() {
+			t.Errorf("it was given up too early: %+v", r)
+		}
+		jobstest.EndsAs(t, j, "cancelled (given up: the engine on gpu took a kill 1m0s ago, and the job has not ended; it may still run there)")
+		if d := time.Since(began); d != killTime {
+			t.Errorf("it took %v", d)
+		}
+		jobstest.EndsAs(t, s.start("other"), "failed (could not start: there is no tool other)")
+	})
+}
+
+// An engine that refuses each request about a job, as if it were another one, is not asked again and again.
+func TestRefusalsForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMachine(t, linktest.Runners{"wait": waits})
+		var starts, stops atomic.Int64
+		m.wrap = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/stop"):
+					stops.Add(1)
+				case r.Method == http.MethodPut:
+					starts.Add(1)
+				default:
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.WriteHeader(http.StatusConflict)
+			})
+		}
+		s := serve(t, m, nil)
+		j := s.start("wait")
+		time.Sleep(time.Minute)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		time.Sleep(time.Hour)
+		for what, n := range map[string]int64{"starts": starts.Load(), "stops": stops.Load()} {
+			if n < 50 || n > 80 {
+				t.Errorf("%d %s", n, what)
+			}
+		}
+		if r := j.Record(); r.Status.Final() {
+			t.Errorf("%+v", r)
+		}
+		j.Stop(jobs.Stop{By: jobs.Agent, From: jobs.Kill})
+		jobstest.EndsAs(t, j, "cancelled (given up while gpu was out of reach; it may still run there)")
+	})
 }

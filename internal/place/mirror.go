@@ -50,11 +50,12 @@ type mirror struct {
 
 // The reasons for which a job ends here although it has not ended there.
 var (
-	errNotRun  = errors.New("cancelled before it was sent")
-	errGivenUp = errors.New("given up")
+	errNotRun   = errors.New("cancelled before it was sent")
+	errGivenUp  = errors.New("given up")
+	errUnkilled = errors.New("not ended by a kill")
 )
 
-// retryWait is the pause before a job is asked for again over a link that has not been lost.
+// retryWait is the pause before a job is asked for again over a link that has not been lost. It doubles up to mostWait.
 const retryWait = 200 * time.Millisecond
 
 // How long the engine waits for the end of a job before it reports that the job runs. Most jobs of one line take less,
@@ -145,7 +146,9 @@ func (m *mirror) restore() {
 
 // follow returns the outcome of the job, and reports whether it has left processes there.
 func (m *mirror) follow() (out jobs.Outcome, rest bool) {
+	pause := retryWait
 	for call := m.start.Tool != ""; ; call = false {
+		began := time.Now()
 		l, era, err := m.host.await(m.run, call, true)
 		if err == nil {
 			var record *jobs.Record
@@ -160,13 +163,17 @@ func (m *mirror) follow() (out jobs.Outcome, rest bool) {
 		if receipt := m.verdict(l, err); receipt != nil {
 			return jobs.Outcome{Receipt: *receipt, Continues: m.there() && context.Cause(m.run) == context.Canceled}, false
 		}
+		if time.Since(began) >= firstWait { // it was followed until then
+			pause = retryWait
+		}
 		var broken <-chan struct{}
 		if l != nil {
 			broken = l.lost
 		}
 		select { // a lost link is replaced at once
 		case <-broken:
-		case <-time.After(retryWait):
+		case <-time.After(pause):
+			pause = min(2*pause, mostWait)
 		case <-m.run.Done():
 		}
 	}
@@ -187,6 +194,8 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 		return &jobs.Receipt{End: jobs.NotRun, Stop: m.port.Stop()}
 	case cause == errGivenUp:
 		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: givenUp(m.host.place) + "it may still run there"}
+	case cause == errUnkilled:
+		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: fmt.Sprintf("given up: the engine on %s took a kill %s ago, and the job has not ended; it may still run there", m.host.place, killTime)}
 	case m.run.Err() != nil && !m.there(): // the server ends
 		return &jobs.Receipt{End: jobs.NotRun, Stop: m.shutdown()}
 	case m.run.Err() != nil:

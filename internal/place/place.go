@@ -100,7 +100,9 @@ func (p *place) newHost(name string) *host {
 	h.open = p.open
 	switch {
 	case !p.set.listed(p.conf.Name):
-		h.open = func(context.Context, far.Greeting) (*link, far.Greeting, error) { return nil, far.Greeting{}, errRemoved }
+		h.open = func(context.Context, far.Greeting) (*link, far.Greeting, error) {
+			return nil, far.Greeting{}, errRemoved
+		}
 	case p.allocator != nil:
 		h.seat = &seat{place: p, host: h, before: p.leaving[name]}
 		h.open, h.unused, h.over = h.seat.open, p.conf.Idle, func() { p.drop(h) }

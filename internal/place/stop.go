@@ -7,8 +7,12 @@ import (
 	"asyncrepl/jobs"
 )
 
-// stopTime bounds the time that a stop takes to be delivered.
-const stopTime = 3 * time.Second
+// stopTime bounds the time that a stop takes to be delivered, and killTime how long a job lives that was killed there:
+// its engine reports an end earlier, also of a process that can't be killed.
+const (
+	stopTime = 3 * time.Second
+	killTime = time.Minute
+)
 
 // forwardStops passes the stops of the job on to its engine, until the job has ended here.
 func (m *mirror) forwardStops(ctx context.Context) {
@@ -19,6 +23,7 @@ func (m *mirror) forwardStops(ctx context.Context) {
 	}
 	var delivered, last jobs.Stop
 	var since time.Time // when last was raised
+	pause := retryWait  // while the engine refuses it
 	for {
 		rung, raised := m.port.Wanted()
 		st := m.port.Stop()
@@ -30,19 +35,31 @@ func (m *mirror) forwardStops(ctx context.Context) {
 		}
 		if *st != last {
 			m.host.current() // it is a call for the place
-			last, since = *st, time.Now()
+			last, since, pause = *st, time.Now(), retryWait
 		}
+		connected := m.host.connected() != nil
 		if *st != delivered {
 			if m.deliver(*st) {
 				delivered = *st
-			} else if m.startLost() || rung == jobs.Kill && (m.host.connected() == nil || time.Since(since) >= stopTime) {
+			} else if m.startLost() || rung == jobs.Kill && (!connected || time.Since(since) >= stopTime) {
 				m.giveUp()
 				return
 			}
 		}
 		var again <-chan time.Time
-		if *st != delivered {
+		switch left := time.Until(since.Add(killTime)); {
+		case *st != delivered && connected:
+			again, pause = time.After(pause), min(2*pause, mostWait)
+		case *st != delivered:
 			again = time.After(retryWait)
+		case rung == jobs.Kill && left > 0:
+			again = time.After(left)
+		case rung == jobs.Kill && !connected:
+			m.giveUp()
+			return
+		case rung == jobs.Kill && !m.endedThere():
+			m.end(errUnkilled)
+			return
 		}
 		select {
 		case <-raised:
@@ -62,6 +79,13 @@ func (m *mirror) unsent() bool {
 	}
 	m.end(errNotRun)
 	return true
+}
+
+// endedThere reports whether the job has ended there, and its output is still on the way.
+func (m *mirror) endedThere() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.behind > 0
 }
 
 // startLost reports whether the answer to the start was lost with the link: it is not known whether the job has
