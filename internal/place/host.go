@@ -521,9 +521,9 @@ func (h *host) enters(r room) {
 	}
 }
 
-// leaves notes that a session lives there no more. An allocation that only the session held goes back.
+// leaves notes that a call has ended a session there. An allocation that only the session held goes back.
 func (h *host) leaves(r room) {
-	h.set.leave(r)
+	h.set.forget(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rooms, r)

@@ -254,7 +254,14 @@ func TestUnusedEngine(t *testing.T) {
 		if s.m.running() != nil || s.ps.InUse() || s.ps.Of(jobs.Python, "a") != "" {
 			t.Error("it was not ended")
 		}
+		if left := s.ps.Left(jobs.Python, "a"); left != "gpu" {
+			t.Errorf("its session was at %q", left)
+		}
 		jobstest.EndsAs(t, s.start("hello"), "completed")
+		jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a"}), "completed")
+		if left := s.ps.Left(jobs.Python, "a"); left != "" {
+			t.Errorf("a session that was made again was at %q", left)
+		}
 	})
 }
 

@@ -50,6 +50,7 @@ type Places struct {
 
 	mu      sync.Mutex
 	rooms   map[room]string // the places of the sessions that are not here
+	left    map[room]string // the places of those that have ended without a call that said so
 	once    sync.Once       // closes the places
 	running sync.WaitGroup  // the goroutines of the hosts
 	turns   turns
@@ -63,7 +64,7 @@ type room struct {
 
 // Named returns places that can only say their names.
 func Named(list []config.Place) *Places {
-	ps := &Places{places: make(map[string]*place), rooms: make(map[room]string), join: join}
+	ps := &Places{places: make(map[string]*place), rooms: make(map[room]string), left: make(map[room]string), join: join}
 	for _, conf := range list {
 		ps.names = append(ps.names, conf.Name)
 	}
@@ -166,6 +167,13 @@ func (ps *Places) Of(kind jobs.Kind, session string) string {
 	return ps.rooms[roomOf(kind, session)]
 }
 
+// Left returns the place where a session was, if it is nowhere now and no call has deleted it.
+func (ps *Places) Left(kind jobs.Kind, session string) string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.left[roomOf(kind, session)]
+}
+
 // roomOf returns the session that a job of a kind runs in. Packages are installed for Python.
 func roomOf(kind jobs.Kind, session string) room {
 	if kind != jobs.Shell {
@@ -185,14 +193,26 @@ func (ps *Places) enter(place string, r room) error {
 		return fmt.Errorf("session %q lives at %q", r.name, at)
 	}
 	ps.rooms[r] = place
+	delete(ps.left, r)
 	return nil
 }
 
-// leave notes that a session lives nowhere any more.
+// leave notes that a session lives nowhere any more. A later call for it must not run here unasked.
 func (ps *Places) leave(r room) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if place := ps.rooms[r]; place != "" {
+		ps.left[r] = place
+	}
 	delete(ps.rooms, r)
+}
+
+// forget notes that a call has deleted a session, or has not made it.
+func (ps *Places) forget(r room) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.rooms, r)
+	delete(ps.left, r)
 }
 
 // place returns a place by its name.

@@ -364,6 +364,9 @@ func TestEndOfAnAllocation(t *testing.T) {
 					if at := s.ps.Of(jobs.Python, "a"); at != "" {
 						t.Errorf("it lives at %q", at)
 					}
+					if left := s.ps.Left(jobs.Python, "a"); left != "gpu" {
+						t.Errorf("it was at %q", left)
+					}
 					jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
 					cl.holds("2")
 				})

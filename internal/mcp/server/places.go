@@ -36,6 +36,9 @@ type Places interface {
 	// Of returns the place at which a session of Python lives or, if kind is Shell, a shell session. It
 	// returns "" if the session is here or nowhere.
 	Of(kind jobs.Kind, session string) string
+	// Left returns the place at which a session was, if it is nowhere now and no call has deleted it: its
+	// engine has ended, or could not be started. Otherwise it returns "".
+	Left(kind jobs.Kind, session string) string
 	// Runner returns the runner of a job that mirrors one at a place. A session that lives nowhere lives
 	// there from then on. The error says why there can be no such job; if another call has just made the
 	// session elsewhere, that is why.
@@ -169,6 +172,11 @@ func (c *call) locate(ctx context.Context, t *tool) error {
 		place = lives
 	case place != "" && c.livesHere(kind, name):
 		return report.Mistakef("Session %q lives here, not at %q: %s", name, place, remedy)
+	case place == "" && t.name != "create_session" && slices.Contains(t.optional, "on"):
+		// What was meant for the place must not run here, in another directory and on other files.
+		if left := c.Places.Left(kind, name); left != "" && !c.livesHere(kind, name) {
+			return report.Mistakef("Session %q was at %q and is not there now: give on=%q to make it there, or take another session.", name, left, left)
+		}
 	}
 	if c.place = place; place != "" {
 		*session = name

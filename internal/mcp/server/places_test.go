@@ -222,6 +222,36 @@ func TestSessionLivesInOnePlace(t *testing.T) {
 	}
 }
 
+// A call for a session whose engine at a place has ended does not run here: it was meant for other files.
+func TestSessionThatHasEndedAtItsPlace(t *testing.T) {
+	t.Parallel()
+	w, ps, c := dialPlaces(t)
+	ps.left = map[string]string{"lab": "gpu"}
+	const want = `Session "lab" was at "gpu" and is not there now: give on="gpu" to make it there, or take another session.`
+	for tool, args := range map[string]given{
+		"execute_python":        {"code": "x", "session": "lab"},
+		"execute_command_async": {"command": "x", "shell_session": "lab"},
+		"install_package_async": {"package": "x", "session": "lab"},
+	} {
+		if got := c.refused(tool, args); got != want {
+			t.Errorf("%s\ngot  %q\nwant %q", tool, got, want)
+		}
+	}
+	if w.order != nil || ps.started != nil {
+		t.Errorf("here ran %v, and there %v", w.order, ps.started)
+	}
+	c.call("execute_python", given{"code": `out "x"`, "session": "lab", "on": "gpu"})
+	if got := ps.Of(jobs.Python, "lab"); got != "gpu" {
+		t.Errorf("with on it is at %q", got)
+	}
+	ps.left["own"] = "gpu"
+	c.call("create_session", given{"name": "own"}) // which makes it here
+	c.call("execute_python", given{"code": `out "here"`, "session": "own"})
+	if len(w.order) != 1 {
+		t.Errorf("here ran %v", w.order)
+	}
+}
+
 // The state after a job at a place is there, so a session that continues with it is there, too.
 func TestStateIsContinuedAtItsPlace(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ type testPlaces struct {
 	mu      sync.Mutex
 	far     map[string]*world
 	lives   map[jobs.Kind]map[string]string // the places of sessions
+	left    map[string]string               // the places of sessions that have ended
 	started []Start
 	called  []string      // tools and arguments
 	hold    chan struct{} // if set, Call answers once it is closed
@@ -62,6 +63,12 @@ func (ps *testPlaces) Of(kind jobs.Kind, session string) string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.lives[kind][session]
+}
+
+func (ps *testPlaces) Left(_ jobs.Kind, session string) string {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.left[session]
 }
 
 func (ps *testPlaces) Runner(place string, s Start) (jobs.Runner, error) {
