@@ -66,6 +66,8 @@ func TestErrors(t *testing.T) {
 		want allocation.Error
 	}{
 		{"status", allocation.Local, []string{"sh", "-c", "echo one >&2; echo >&2; echo two >&2; exit 4"}, allocation.Error{Program: "sh", Code: 4, Text: "one; two", Reached: true}},
+		{"many words", allocation.Local, []string{"sh", "-c", "head -c 8000 /dev/zero | tr '\\0' 'x' | fold -w 100 >&2; echo >&2; echo the cause >&2; exit 4"},
+			allocation.Error{Program: "sh", Code: 4, Text: strings.Repeat(strings.Repeat("x", 100)+"; ", 4) + "the cause", Reached: true}},
 		{"no words", allocation.Local, []string{"sh", "-c", "exit 4"}, allocation.Error{Program: "sh", Code: 4, Text: "exit status 4", Reached: true}},
 		{"signal", allocation.Local, []string{"sh", "-c", "kill -9 $$"}, allocation.Error{Program: "sh", Code: -1, Text: "signal: killed", Reached: true}},
 		{"missing", allocation.Local, []string{"no-such-program"}, allocation.Error{Program: "no-such-program", Code: 127, Text: "there is no such program on the PATH", Reached: true}},

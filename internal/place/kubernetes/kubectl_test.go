@@ -220,6 +220,11 @@ func TestKubectlReachesNothing(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "kubectl: the API server of Kubernetes does not answer: ") || strings.Contains(err.Error(), "memcache.go") {
 		t.Errorf("after %v: %v", time.Since(begin), err)
 	}
+	// Before it gives up, kubectl logs more than an error has room for.
+	err = c.Release(t.Context(), "box-0/team/main/here", "a")
+	if err == nil || !strings.HasPrefix(err.Error(), "kubectl: the API server of Kubernetes does not answer: ") || strings.Contains(err.Error(), "memcache.go") {
+		t.Errorf("of a delete: %v", err)
+	}
 	_, err = c.States(t.Context(), []string{"box-0/team/main/gone"})
 	if err == nil || !strings.Contains(err.Error(), "the context of kubectl is gone") {
 		t.Errorf("without its context: %v", err)
