@@ -253,7 +253,10 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 	<-signals.caught
 	ctx, cancel := signals.context(ctx, log)
 	defer cancel()
-	server := far.NewServer(far.Handler(p.farConfig(start, config)))
+	ended := make(chan struct{})
+	requests := p.farConfig(start, config)
+	requests.Ended = ended
+	server := far.NewServer(far.Handler(requests))
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // about links that were cut
 	served := make(chan error, 1)                                       // buffered: it may come after the end
 	go func() {                                                         // owned by serveLinks; ends with the listener
@@ -265,6 +268,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	endWithin(endTime-answerTime, log, func() { eng.CloseBy(cause) })
+	close(ended)
 	server.Shutdown(limited) // the ends of jobs are on their way
 	<-served
 	if (s.NoHistory || p.dismissed) && config.StateDir != "" { // its server has what is in the records

@@ -34,6 +34,8 @@ type Config struct {
 	End func(keep bool)
 	// Trim ends what was not started to be kept, and returns at once. The engine stays.
 	Trim func(cause jobs.By)
+	// Ended is closed when the engine has ended all its jobs. Requests that would last as long as the link end then.
+	Ended <-chan struct{}
 }
 
 // A State is the state of an engine.

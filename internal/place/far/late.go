@@ -20,12 +20,12 @@ import (
 // request for each link names the jobs with late output instead, and the client follows those again.
 
 // late answers with a line for each ended job that has late output, and another when it has more: its id and the end
-// of its output. It ends with the link.
+// of its output. It ends with the link or the engine.
 func (s *server) late(w http.ResponseWriter, r *http.Request) {
 	var mark jobs.Mark
 	var changed []*jobs.Job
 	fmt.Fprintln(w) // Join would hold back an answer without a body
-	for {
+	for ended := false; ; {
 		if http.NewResponseController(w).Flush() != nil {
 			return
 		}
@@ -39,8 +39,13 @@ func (s *server) late(w http.ResponseWriter, r *http.Request) {
 		if len(changed) > 0 {
 			continue // to send it
 		}
+		if ended {
+			return
+		}
 		select {
 		case <-next:
+		case <-s.Ended:
+			ended = true
 		case <-r.Context().Done():
 			return
 		}

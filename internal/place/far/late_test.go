@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/stream"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/internal/test/must"
@@ -61,6 +62,29 @@ func TestLateOutput(t *testing.T) {
 	cancel()
 	if err := <-lost; err == nil {
 		t.Error("a link that is lost is no error")
+	}
+}
+
+// When the engine ends, the request ends with it, after the last news.
+func TestLateEndsWithTheEngine(t *testing.T) {
+	all := jobstest.Registry(t)
+	ended, port := make(chan struct{}), make(chan *jobs.Port, 1)
+	config := linktest.Config(all, linktest.Runners{"thread": func(_ context.Context, p *jobs.Port) jobs.Outcome {
+		p.Begin()
+		port <- p
+		return returned
+	}})
+	config.Ended = ended
+	e := linktest.Serve(t, all, far.Handler(config))
+	c := e.Connect(t)
+	j := start(t, e, c, "thread")
+	jobstest.End(t, j)
+	(<-port).Write(output.Stdout, []byte("late"))
+	close(ended)
+	named := false
+	err := c.Late(t.Context(), func(id string, end int64) { named = named || id == j.ID() && end == 4 })
+	if err != io.EOF || !named {
+		t.Errorf("%v, named: %t", err, named)
 	}
 }
 
