@@ -51,6 +51,7 @@ type host struct {
 	coming   int              // the jobs and calls that place.host was asked for, and that have not come yet
 	calls    int              // the calls that wait for the link or use it
 	mirrors  map[*mirror]bool // the jobs that need the link
+	closing  bool             // goodbye was called
 	keeps    bool             // the host is closed, and some of its jobs continue there
 	rooms    map[room]bool    // the sessions that live there
 	settled  chan struct{}    // closed, and replaced, when something of the above has changed
@@ -656,6 +657,9 @@ func (h *host) describe(ctx context.Context, o *overview.Place) {
 // host. What is kept continues there.
 func (h *host) goodbye(ctx context.Context) {
 	defer h.stop()
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
 	var state far.State
 	if l := h.connected(); l != nil {
 		var err error
@@ -671,6 +675,13 @@ func (h *host) goodbye(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.keeps = state.Keeps || h.kept() > 0
+}
+
+// closes reports whether the engine was asked to end its jobs, or will be at once.
+func (h *host) closes() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closing
 }
 
 // awaitEnds waits for the jobs that are not kept. If nothing is kept, the engine has ended with them.

@@ -153,7 +153,7 @@ func (m *mirror) follow() (out jobs.Outcome, rest bool) {
 		if err == nil {
 			var record *jobs.Record
 			if record, err = m.watch(l, era, nil); record != nil {
-				m.afterLoss(record, era)
+				m.afterLoss(record, l, era)
 				if rest = len(record.Receipt.Left)+len(record.Receipt.Survivors) > 0; rest {
 					m.port.SetCleanup(m.cleanup)
 				}
@@ -239,12 +239,50 @@ func (m *mirror) engineLost() *engineLost {
 	return lost
 }
 
-// afterLoss makes the record of a job that a later engine has read from the records of a lost one say how that was
-// lost, unless the job had ended before.
-func (m *mirror) afterLoss(record *jobs.Record, era context.Context) {
-	if lost := m.engineLost(); lost != nil && record.Receipt.End == jobs.ServerEnded {
-		record.Receipt.End, record.Receipt.Detail = jobs.PlaceLost, lost.why
+// afterLoss makes the record of a job that has ended with its engine say how that was lost. Either a later engine has
+// read the record from those of the lost one, or the lost one had time to end its jobs: its scheduler, or a person, has
+// sent SIGTERM, which the engine takes for the end of the server.
+func (m *mirror) afterLoss(record *jobs.Record, l *link, era context.Context) {
+	lost := m.engineLost()
+	receipt := &record.Receipt
+	ended := receipt.Stop != nil && receipt.Stop.By == jobs.Shutdown && !m.host.closes()
+	if asked := m.port.Stop(); asked != nil && asked.By.EndsServer() { // it comes before the goodbye
+		ended = false
 	}
+	if ended && lost == nil {
+		lost = m.awaitLoss(l, era)
+	}
+	if lost == nil || !ended && receipt.End != jobs.ServerEnded {
+		return
+	}
+	receipt.End, receipt.Detail, receipt.Stop, receipt.By = jobs.PlaceLost, lost.why, nil, jobs.Unknown
+	record.Status = receipt.Status()
+}
+
+const (
+	// closeTime is longer than an engine lives after it has begun to end its jobs.
+	closeTime = 6 * time.Second
+	// verdictTime bounds how long the end of an engine that has closed its link is waited for, in the words of its
+	// scheduler.
+	verdictTime = 15 * time.Second
+)
+
+// awaitLoss returns how the engine of a link was lost that has ended the job without being asked to. It returns nil if
+// the engine lives: an earlier server has ended the job then.
+func (m *mirror) awaitLoss(l *link, era context.Context) *engineLost {
+	select {
+	case <-l.lost:
+	case <-m.run.Done():
+	case <-time.After(closeTime):
+		return nil
+	}
+	select {
+	case <-era.Done():
+		return m.engineLost()
+	case <-m.run.Done():
+	case <-time.After(verdictTime):
+	}
+	return &engineLost{why: "the engine on " + m.host.place + " was ended there", served: true}
 }
 
 // lost returns the receipt of a job whose engine has ended.

@@ -121,6 +121,31 @@ func TestEngineGone(t *testing.T) {
 	})
 }
 
+// An engine that is ended by SIGTERM ends its jobs as a server does. No one here has asked for that: the job fails, and
+// says what became of the engine.
+func TestEngineThatIsEnded(t *testing.T) {
+	for name, unreached := range map[string]error{"the engine on gpu is gone": nil, "the engine on gpu was ended there": errors.New("no route")} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newStage(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+				shell := s.start("wait")
+				python := s.startAs(server.Start{Tool: "wait", Kind: jobs.Python, Session: "a"})
+				runs(t, shell)
+				runs(t, python)
+				s.m.set(func() { s.m.fails = unreached })
+				s.m.running().end(false)
+				jobstest.EndsAs(t, shell, "failed ("+name+")")
+				jobstest.EndsAs(t, python, "failed ("+name+")")
+				if by := python.Record().Receipt.By; by != jobs.Unknown {
+					t.Errorf("it was ended by %q", by)
+				}
+				s.m.set(func() { s.m.fails = nil })
+				jobstest.EndsAs(t, s.start("hello"), "completed")
+			})
+		})
+	}
+}
+
 // If the answer to a start was lost with its engine, the job does not run again in the next one.
 func TestStartLostWithItsEngine(t *testing.T) {
 	bubble(t, func(t *testing.T) {

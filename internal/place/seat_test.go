@@ -375,6 +375,25 @@ func TestEndOfAnAllocation(t *testing.T) {
 	}
 }
 
+// A scheduler that ends an allocation gives its engine time to end its jobs. That is no request of this server.
+func TestAllocationThatEndsItsJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits, "hello": prints("hello\n")})
+		j := s.startAs(inSession("wait", "a"))
+		runs(t, j)
+		c.machines["1"].running().end(false)
+		c.machines["1"].set(func() { c.machines["1"].fails = errors.New("kubectl: container not found") })
+		time.Sleep(3 * time.Second) // the scheduler does not know of it yet
+		if r := j.Record(); r.Status != jobs.Running {
+			t.Errorf("%+v", r)
+		}
+		c.ends("1", allocation.State{Phase: allocation.Ended, End: "pod x ended: deleted"})
+		jobstest.EndsAs(t, j, "failed (pod x ended: deleted)")
+		jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
+		c.holds("2")
+	})
+}
+
 // A node that does not answer is out of reach, and no end.
 func TestCutNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
