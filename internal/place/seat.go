@@ -149,8 +149,9 @@ func (s *seat) allocate(ctx context.Context) error {
 	id, err = s.place.allocator.Allocate(ctx, s.host.name, allocation.Engine{
 		Workspace: conf.Workspace, Setup: conf.Setup, Find: find, Args: []string{"placed", "-settings", string(settings)}, Idle: conf.Idle,
 	})
+	_, refused := errors.AsType[*allocation.Refused](err)
 	s.mu.Lock()
-	s.id = id
+	s.id, s.asked = id, !refused
 	s.mu.Unlock()
 	s.host.renote()
 	return err

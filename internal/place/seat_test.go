@@ -42,6 +42,7 @@ type cluster struct {
 	states   map[string]allocation.State
 	names    map[string]string
 	asked    atomic.Int64 // questions about states
+	released atomic.Int64 // calls of Release
 }
 
 func (c *cluster) command(ctx context.Context) error {
@@ -103,6 +104,7 @@ func (c *cluster) States(ctx context.Context, ids []string) (map[string]allocati
 func (c *cluster) Carrier(id string) []string { return []string{"carrier", id} }
 
 func (c *cluster) Release(ctx context.Context, id, name string) error {
+	c.released.Add(1)
 	if err := c.command(ctx); err != nil {
 		return err
 	}
@@ -335,6 +337,21 @@ func TestSchedulerDown(t *testing.T) {
 		becomes(t, j, "come back", func(_ jobs.Record, l jobs.Link) bool { return l.Lost.IsZero() })
 		// No other one is given.
 		jobstest.EndsAs(t, s.start("hello"), "failed (could not start: gpu is out of reach: no slurmctld)")
+	})
+}
+
+// An allocation that was refused is not given back.
+func TestRefusedAllocation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		c.set(func() { c.down = allocation.Refuse(errors.New("no right")) })
+		jobstest.EndsAs(t, s.start("hello"), "failed (could not start: gpu is out of reach: no right)")
+		time.Sleep(time.Minute)
+		if n := c.released.Load(); n != 0 {
+			t.Errorf("it was given back %d times", n)
+		}
+		c.set(func() { c.down = nil })
+		jobstest.EndsAs(t, s.start("hello"), "completed")
 	})
 }
 

@@ -55,3 +55,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Program + ": " + e.Text }
+
+// A Refused error says that the scheduler has refused an allocation: there is none, and nothing has to be given back.
+type Refused struct{ error }
+
+// Refuse returns err as a *Refused.
+func Refuse(err error) error { return &Refused{err} }
+
+// Unwrap returns why it was refused.
+func (e *Refused) Unwrap() error { return e.error }

@@ -24,6 +24,9 @@ type Cluster struct {
 	mu      sync.Mutex
 	known   bool   // whether context is
 	context string // of kubectl when the first pod was asked for; empty: kubectl has none, as in a pod
+	// deleted has the ends of pods that were seen while they were being deleted, by their ids. Most of them are gone
+	// before they are seen to have ended.
+	deleted map[string]string
 }
 
 // labelValue matches the values of labels.
@@ -38,13 +41,14 @@ func New(file []byte, key string, run allocation.Run) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{run: run, key: key, pod: pod}, nil
+	return &Cluster{run: run, key: key, pod: pod, deleted: make(map[string]string)}, nil
 }
 
 // Allocate creates a pod whose first container runs engine, and returns its id. It does not wait until the
 // pod runs. The name is that of the allocation in the server that asks.
 //
-// If ctx ends, or the API server is lost, it is not known whether there is a pod. Release with an empty id
+// If ctx ends, or the API server is lost, it is not known whether there is a pod. If the API server refuses it, there
+// is none, and the error says so. Release with an empty id
 // deletes it then. Without that, it ends by itself when it has run for engine.Idle.
 func (c *Cluster) Allocate(ctx context.Context, name string, engine allocation.Engine) (id string, err error) {
 	manifest, err := c.pod.manifest(c.key, name, script(engine))
@@ -112,15 +116,26 @@ func (c *Cluster) States(ctx context.Context, ids []string) (map[string]allocati
 		if err != nil {
 			return nil, err
 		}
+		c.mu.Lock()
 		for _, id := range ids {
 			at, _ := parse(id)
-			if pod, ok := pods[at.pod]; ok {
+			pod, known := pods[at.pod]
+			if known {
 				all[id] = pod.state(at.container)
-			} else {
-				all[id] = allocation.State{Phase: allocation.Unknown, Text: "pod " + at.pod,
-					End: "Kubernetes no longer knows pod " + at.pod + "; how it ended is unknown"}
+				if !pod.Metadata.Deletion.IsZero() {
+					c.deleted[id] = pod.end(at.container)
+				}
+				continue
 			}
+			s := allocation.State{Phase: allocation.Unknown, Text: "pod " + at.pod,
+				End: "Kubernetes no longer knows pod " + at.pod + "; how it ended is unknown"}
+			if end := c.deleted[id]; end != "" {
+				s.Phase, s.End = allocation.Ended, end
+			}
+			delete(c.deleted, id)
+			all[id] = s
 		}
+		c.mu.Unlock()
 	}
 	return all, nil
 }

@@ -126,6 +126,27 @@ func TestStatesOfAllPodsAtOnce(t *testing.T) {
 	}
 }
 
+// A pod that was seen while it was being deleted, and is gone, has ended by that. One that has vanished can have ended in
+// any way.
+func TestDeletedPod(t *testing.T) {
+	running := strings.NewReplacer(`"terminated"`, `"running"`, `"Succeeded"`, `"Running"`).Replace(recorded(t, "deleted"))
+	for last, want := range map[string]string{running: "pod deleted ended: deleted", recorded(t, "deleted"): "pod deleted ended: deleted",
+		strings.Replace(recorded(t, "evicted"), `"evicted"`, `"deleted"`, 1): "pod deleted ended: EvictionByEvictionAPI: Eviction API: evicting",
+		"": "Kubernetes no longer knows pod deleted; how it ended is unknown"} {
+		p := &player{answers: [][2]string{{"get", list(last)}}}
+		c := must.Get(New([]byte(small), "key1", p.run))(t)
+		const id = "deleted/default/main/c"
+		first := must.Get(c.States(t.Context(), []string{id}))(t)[id]
+		if last == running && first.Phase != allocation.Running || first.Phase == allocation.Ended && first.End != want {
+			t.Errorf("%+v, want %q", first, want)
+		}
+		p.answers[0][1] = list()
+		if s := must.Get(c.States(t.Context(), []string{id}))(t)[id]; s.End != want || (s.Phase == allocation.Unknown) != (last == "") {
+			t.Errorf("%+v, want %q", s, want)
+		}
+	}
+}
+
 // A list that can't be had says nothing about any pod.
 func TestStatesThatAreNotKnown(t *testing.T) {
 	for _, answer := range []string{"!Unable to connect to the server: dial tcp 192.0.2.1:6443: i/o timeout", "garbage"} {
@@ -159,30 +180,34 @@ func TestBadIDs(t *testing.T) {
 func TestErrorsSayWhatHelps(t *testing.T) {
 	for _, c := range []struct {
 		code       int
+		refuses    bool
 		text, want string
 	}{
-		{127, "there is no such program on the PATH", `there is no kubectl on that machine's PATH: install it, or name a machine that has it by "ssh" (`},
-		{1, `Error from server (Forbidden): error when creating "STDIN": pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`,
+		{127, true, "there is no such program on the PATH", `there is no kubectl on that machine's PATH: install it, or name a machine that has it by "ssh" (`},
+		{1, true, `Error from server (Forbidden): error when creating "STDIN": pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`,
 			"this user lacks a right: it needs create, get, list and delete for pods, and create for pods/exec (Error from server"},
-		{1, `Error from server (Forbidden): error when creating "STDIN": pods "box-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`,
+		{1, true, `Error from server (Forbidden): error when creating "STDIN": pods "box-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`,
 			"the namespace's quota is used up"},
-		{1, `Error from server (Forbidden): error when creating "STDIN": pods "box-1" is forbidden: violates PodSecurity "restricted:latest"`, "Kubernetes refuses the pod: correct its file ("},
-		{1, "error: You must be logged in to the server (Unauthorized)", "kubectl is not logged in"},
-		{1, `error: context "old" does not exist`, "the context of kubectl is gone"},
-		{1, `Error from server (BadRequest): error when creating "STDIN": Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.resorces"`,
+		{1, true, `Error from server (Forbidden): error when creating "STDIN": pods "box-1" is forbidden: violates PodSecurity "restricted:latest"`, "Kubernetes refuses the pod: correct its file ("},
+		{1, true, "error: You must be logged in to the server (Unauthorized)", "kubectl is not logged in"},
+		{1, true, `error: context "old" does not exist`, "the context of kubectl is gone"},
+		{1, true, `Error from server (BadRequest): error when creating "STDIN": Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.resorces"`,
 			"Kubernetes refuses the pod: correct its file ("},
-		{1, `E1127 08:35:40.457140 30016 memcache.go:265] "Unhandled Error" err="couldn't get: dial tcp; refused"; E1127 08:35:40.458620 30016 memcache.go:265] "x"; ` +
+		{1, false, `E1127 08:35:40.457140 30016 memcache.go:265] "Unhandled Error" err="couldn't get: dial tcp; refused"; E1127 08:35:40.458620 30016 memcache.go:265] "x"; ` +
 			"The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?",
 			"the API server of Kubernetes does not answer: check the context of kubectl and the network ("},
-		{1, "Unable to connect to the server: net/http: TLS handshake timeout", "the API server of Kubernetes does not answer"},
-		{1, "E1127 08:35:40.457140 30016 memcache.go:265] dial tcp", "(E1127"},
-		{1, "something new", "kubectl: something new"},
+		{1, false, "Unable to connect to the server: net/http: TLS handshake timeout", "the API server of Kubernetes does not answer"},
+		{1, false, "E1127 08:35:40.457140 30016 memcache.go:265] dial tcp", "(E1127"},
+		{1, false, "something new", "kubectl: something new"},
 	} {
 		given := &allocation.Error{Program: "kubectl", Code: c.code, Text: c.text, Reached: true}
 		err := explained(given)
 		var e *allocation.Error
 		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "Unhandled") || given.Text != c.text {
 			t.Errorf("%s:\n%v", c.text, err)
+		}
+		if _, refuses := errors.AsType[*allocation.Refused](err); refuses != c.refuses {
+			t.Errorf("%s: refused: %t", c.text, refuses)
 		}
 	}
 	if err := explained(nil); err != nil {

@@ -98,7 +98,7 @@ func (p *status) state(name string) allocation.State {
 	engine := find(p.Status.Containers, name)
 	switch {
 	case engine.State.Terminated != nil || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
-		s.Phase, s.End = allocation.Ended, p.end(pod, node, engine)
+		s.Phase, s.End = allocation.Ended, p.end(name)
 	case p.Status.Phase == "Unknown" || p.nodeLost():
 		s.Phase = allocation.Cut
 		s.Text += ", which Kubernetes does not reach"
@@ -141,8 +141,10 @@ func (p *status) waiting(engine container) string {
 	return "Pending"
 }
 
-// end returns why the engine of a pod has ended.
-func (p *status) end(pod, node string, engine container) string {
+// end returns why the engine in the container of that name has ended, or will have if the pod is being deleted.
+func (p *status) end(name string) string {
+	pod, node := "pod "+line(p.Metadata.Name, textChars), line(p.Spec.Node, textChars)
+	engine := find(p.Status.Containers, name)
 	disruption := p.condition("DisruptionTarget")
 	switch {
 	case p.Status.Reason == "DeadlineExceeded":
@@ -166,10 +168,14 @@ func (p *status) end(pod, node string, engine container) string {
 	if disruption.Status == "True" {
 		return line(pod+" ended: "+words{Reason: disruption.Reason, Message: disruption.Message}.String(), textChars)
 	}
-	if engine.State.Terminated == nil {
+	t := engine.State.Terminated
+	switch {
+	case !p.Metadata.Deletion.IsZero() && (t == nil || t.Reason != "OOMKilled"): // by SIGTERM, or SIGKILL when its time was over
+		return pod + " ended: deleted"
+	case t == nil:
 		return pod + " ended: " + line(p.Status.Phase, textChars)
 	}
-	return line(pod+" ended: "+engine.State.Terminated.exit(), textChars)
+	return line(pod+" ended: "+t.exit(), textChars)
 }
 
 // exit returns how a container ended. The reasons OOMKilled and Completed say all that their status would.

@@ -51,6 +51,10 @@ func TestRecordedStates(t *testing.T) {
 				`failed to do request: Head "https://nowhere.invalid/v2/x/manifests/1": dial tcp: lookup nowhere.invalid on 192.0.2.53:53: no such host`}},
 		{"oom", "main", allocation.State{Phase: allocation.Ended, Text: "pod oom, node node1", Node: "node1", Start: start("01:31:21"), End: "pod oom ended: OOMKilled"}},
 		{"exits", "main", allocation.State{Phase: allocation.Ended, Text: "pod exits, node node1", Node: "node1", Start: start("01:31:21"), End: "pod exits ended: Error, exit status 3"}},
+		// Both have ended by SIGTERM, which the engine takes for a request to end.
+		{"deleted", "main", allocation.State{Phase: allocation.Ended, Text: "pod deleted, node node1", Node: "node1", Start: must.Get(time.Parse(time.RFC3339, "2026-11-27T15:35:45Z"))(t), End: "pod deleted ended: deleted"}},
+		{"evicted", "main", allocation.State{Phase: allocation.Ended, Text: "pod evicted, node node1", Node: "node1", Start: must.Get(time.Parse(time.RFC3339, "2026-11-27T15:35:59Z"))(t),
+			End: "pod evicted ended: EvictionByEvictionAPI: Eviction API: evicting"}},
 	} {
 		if got := stateOf(t, recorded(t, c.name), c.container); got != c.want {
 			t.Errorf("%s:\n%+v\nnot\n%+v", c.name, got, c.want)
@@ -154,7 +158,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 
 // Whatever a cluster answers, a state is one phase and short lines, and says of an end how it was.
 func FuzzState(f *testing.F) {
-	for _, name := range []string{"box", "box-nodelost", "exits", "fat", "noimage", "oom"} {
+	for _, name := range []string{"box", "box-nodelost", "exits", "fat", "noimage", "oom", "deleted", "evicted"} {
 		f.Add(recorded(f, name))
 	}
 	f.Fuzz(func(t *testing.T, pod string) {
