@@ -159,7 +159,7 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 	case greeting.Machine != known.Machine:
 		gone, err = false, fmt.Errorf("another machine has answered, %q instead of %q", greeting.Machine, known.Machine)
 	default:
-		h.lose(&engineLost{fmt.Sprintf("the engine on %s is gone", h.place), true})
+		h.lose(&engineLost{why: fmt.Sprintf("the engine on %s is gone", h.place), served: true})
 	}
 	h.attempts++
 	h.asked, h.tried, h.why, h.opening = false, time.Now(), err, time.Time{}
@@ -185,7 +185,8 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 // An engineLost says why an engine has ended with all that it had, in the words of a receipt.
 type engineLost struct {
 	why    string
-	served bool // jobs have been sent to it; the others can go to the next one
+	served bool   // jobs have been sent to it; the others can go to the next one
+	where  string // its allocation; empty: it had none
 }
 
 func (e *engineLost) Error() string { return e.why }

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,9 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.do(func() { m.forwardStops(ctx) })
 	out, rest := m.follow()
 	out.Where = m.state().Where
+	if lost := m.engineLost(); lost != nil { // the host can have the next allocation by now
+		out.Where = cmp.Or(lost.where, out.Where)
+	}
 	m.end(nil)
 	m.mu.Lock()
 	m.ended, m.resting = true, rest

@@ -209,7 +209,7 @@ func (s *seat) over() *engineLost {
 	if s.state.Phase != allocation.Ended && s.state.Phase != allocation.Unknown {
 		return nil
 	}
-	lost := &engineLost{why: s.state.End, served: s.served}
+	lost := &engineLost{why: s.state.End, served: s.served, where: s.state.Text}
 	s.id, s.asked, s.served, s.state = "", false, false, allocation.State{}
 	return lost
 }

@@ -361,8 +361,8 @@ func TestEndOfAnAllocation(t *testing.T) {
 		end    allocation.State
 		status string
 	}{
-		"node lost": {allocation.State{Phase: allocation.Ended, End: "node n1 lost: Slurm NODE_FAIL"}, "failed (node n1 lost: Slurm NODE_FAIL; variables lost)"},
-		"forgotten": {allocation.State{Phase: allocation.Unknown, End: "Slurm no longer knows job 1; how it ended is unknown"}, "failed (Slurm no longer knows job 1; how it ended is unknown; variables lost)"},
+		"node lost": {allocation.State{Phase: allocation.Ended, Text: "job 1, node n1", End: "node n1 lost: Slurm NODE_FAIL"}, "failed (node n1 lost: Slurm NODE_FAIL; variables lost)"},
+		"forgotten": {allocation.State{Phase: allocation.Unknown, Text: "job 1", End: "Slurm no longer knows job 1; how it ended is unknown"}, "failed (Slurm no longer knows job 1; how it ended is unknown; variables lost)"},
 	} {
 		for _, pending := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", pending: ", pending), func(t *testing.T) {
@@ -378,6 +378,9 @@ func TestEndOfAnAllocation(t *testing.T) {
 					cl.set(func() { cl.pends = false })
 					cl.ends("1", c.end)
 					jobstest.EndsAs(t, j, c.status)
+					if where := j.Record().Where; !pending && where != c.end.Text {
+						t.Errorf("it was at %q", where)
+					}
 					if at := s.ps.Of(jobs.Python, "a"); at != "" {
 						t.Errorf("it lives at %q", at)
 					}
