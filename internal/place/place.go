@@ -124,9 +124,8 @@ func (p *place) drop(h *host) {
 	h.leaveAll() // before another host of the name has the session
 	p.mu.Unlock()
 	h.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	ctx, cancel := p.releasing()
 	defer cancel()
-	defer context.AfterFunc(p.ctx, func() { time.AfterFunc(giveBackTime, cancel) })()
 	h.seat.release(ctx)
 	h.abandon()
 	p.mu.Lock()
@@ -135,6 +134,16 @@ func (p *place) drop(h *host) {
 		delete(p.leaving, h.name)
 	}
 	close(left)
+}
+
+// releasing returns a context for giving an allocation back, which outlives the close of the place for a while.
+func (p *place) releasing() (ctx context.Context, cancel func()) {
+	ctx, end := context.WithTimeout(context.Background(), releaseTime)
+	stop := context.AfterFunc(p.ctx, func() { time.AfterFunc(giveBackTime, end) })
+	return ctx, func() {
+		stop()
+		end()
+	}
 }
 
 // known returns the host that can have a job of an earlier server, or nil.

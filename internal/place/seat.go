@@ -71,6 +71,7 @@ type seat struct {
 	asked  bool             // one was asked for, and its id may not be known
 	served bool             // it has been used: its end is none of the jobs that were not sent yet
 	state  allocation.State // as it was seen last
+	ran    string           // what its state said when it was seen to run; empty: it was not
 	since  time.Time        // when it was asked for
 }
 
@@ -202,16 +203,26 @@ func (s *seat) awaitRunning(ctx context.Context, ran bool) error {
 	}
 }
 
-// over returns how the allocation has ended, or nil if it has not. The seat is free then.
+// over returns how the allocation has ended, or nil if it has not. The seat is free then. What a scheduler keeps of an
+// allocation that has ended, as Kubernetes keeps a pod, is removed.
 func (s *seat) over() *engineLost {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.Phase != allocation.Ended && s.state.Phase != allocation.Unknown {
+	id, served, state := s.id, s.served, s.state
+	ended := state.Phase == allocation.Ended
+	if !ended && state.Phase != allocation.Unknown {
+		s.mu.Unlock()
 		return nil
 	}
-	lost := &engineLost{why: s.state.End, served: s.served, where: s.state.Text}
-	s.id, s.asked, s.served, s.state = "", false, false, allocation.State{}
-	return lost
+	s.id, s.asked, s.served, s.state, s.ran = "", false, false, allocation.State{}, ""
+	s.mu.Unlock()
+	if ended {
+		s.host.launch(func() {
+			ctx, cancel := s.place.releasing()
+			defer cancel()
+			s.giveBack(ctx, id)
+		})
+	}
+	return &engineLost{why: state.End, served: served, where: state.Text}
 }
 
 // poll brings the state of the seat up to date, unless it is newer than age. All seats of the place are asked for
@@ -253,6 +264,9 @@ func (s *seat) poll(ctx context.Context, age time.Duration) error {
 		changed := other.id == ids[i] && other.state != state
 		if changed {
 			other.state = state
+			if state.Phase == allocation.Running {
+				other.ran = state.Text
+			}
 		}
 		other.mu.Unlock()
 		if changed {
@@ -273,6 +287,11 @@ func (s *seat) release(ctx context.Context) {
 	if !asked && id == "" {
 		return
 	}
+	s.giveBack(ctx, id)
+}
+
+// giveBack gives an allocation back, also one that has ended.
+func (s *seat) giveBack(ctx context.Context, id string) {
 	if err := s.place.allocator.Release(ctx, id, s.host.name); err != nil {
 		s.place.set.Log.Warn("an allocation may not have been given back", "place", s.place.conf.Name, "allocation", id, "error", line(err.Error()))
 	}
@@ -280,12 +299,15 @@ func (s *seat) release(ctx context.Context) {
 
 // words says where the allocation is, or why it waits.
 func (s *seat) words() (where, queued string) {
+	linked := s.host.connected() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.state.Phase {
-	case allocation.Pending:
+	switch {
+	case s.state.Phase == allocation.Pending:
 		return "", s.state.Text
-	case allocation.Running, allocation.Cut:
+	case s.state.Phase == allocation.Cut && linked: // it was cut when another allocation was asked about
+		return s.ran, ""
+	case s.state.Phase == allocation.Running, s.state.Phase == allocation.Cut:
 		return s.state.Text, ""
 	}
 	if s.asked {

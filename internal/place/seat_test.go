@@ -389,6 +389,10 @@ func TestEndOfAnAllocation(t *testing.T) {
 					}
 					jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
 					cl.holds("2")
+					synctest.Wait()
+					if n := cl.released.Load(); (n > 0) != (c.end.Phase == allocation.Ended) {
+						t.Errorf("what the scheduler keeps of it was removed %d times", n)
+					}
 				})
 			})
 		}
@@ -428,6 +432,26 @@ func TestCutNode(t *testing.T) {
 		}
 		c.set(func() { c.begin("1") })
 		becomes(t, j, "come back", func(_ jobs.Record, l jobs.Link) bool { return l.Lost.IsZero() })
+	})
+}
+
+// A link says more about a node than its scheduler does, which is asked about all nodes while one job waits.
+func TestCutNodeThatAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits})
+		j := s.startAs(inSession("wait", "a"))
+		runs(t, j)
+		c.set(func() {
+			c.states["1"] = allocation.State{Phase: allocation.Cut, Text: "job 1, node n1, which is NotReady"}
+		})
+		runs(t, s.startAs(inSession("wait", "b")))
+		if l := j.Live().Link(); l.Where != "job 1, node n1" {
+			t.Errorf("%+v", l)
+		}
+		c.machines["1"].wire().Close()
+		if l := lost(t, j); l.Where != "job 1, node n1, which is NotReady" {
+			t.Errorf("%+v", l)
+		}
 	})
 }
 
