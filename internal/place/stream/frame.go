@@ -67,19 +67,6 @@ type recordBody struct {
 	Record jobs.Record `json:"record"`
 }
 
-// The bounds of what a reader takes.
-const (
-	maxOutput   = 256 << 10 // bytes of output in a frame
-	maxRecord   = 4 << 20   // bytes of the JSON of a record
-	maxHead     = 64 << 10  // bytes of the JSON of a skip or a display
-	maxForms    = 16
-	maxDisplay  = 64 << 20 // bytes of all forms of a display
-	maxCursor   = 1 << 62
-	maxLine     = 64 << 10  // bytes of the line of a display
-	maxDisplays = 200       // displays that a job has and has not replaced: twice as many as a job here can have,
-	maxShown    = 128 << 20 // and their bytes, because a job can show as many before its next output replaces the others
-)
-
 // ended reports whether a status is that of an ended job. It is empty before the first record.
 func ended(s jobs.Status) bool { return s != "" && s.Final() }
 

@@ -6,16 +6,39 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
-	"reflect"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/display"
+)
+
+// The bounds of a frame.
+const (
+	maxOutput  = 256 << 10 // bytes of output
+	maxRecord  = 4 << 20   // bytes of the JSON of a record
+	maxHead    = 64 << 10  // bytes of the JSON of a skip or a display
+	maxParts   = 100_000   // commas in JSON
+	maxForms   = 16
+	maxDisplay = 64 << 20 // bytes of all forms of a display
+	maxLine    = 64 << 10 // bytes of the line of a display
+	maxTitle   = 500      // characters of the title of a display
+	maxID      = 100      // characters of a word in an error
+)
+
+// sizes bounds the bodies of frames, in bytes.
+var sizes = map[byte]int64{outputFrame: outputHead + maxOutput, skipFrame: maxHead, displayFrame: maxHead, recordFrame: maxRecord, aliveFrame: 0, endFrame: 0}
+
+// The bounds of a life.
+const (
+	maxCursor = 1 << 62
+	maxNumber = 1 << 30 // displays
+	// A job here has at most 100 displays that it has not replaced, of 64 MiB. It can show as many again before its next
+	// output replaces them.
+	maxDisplays = 200
+	maxShown    = 128 << 20
 )
 
 // A Reader reads the life of a job that [Write] writes in another engine. It believes nothing of it.
@@ -259,87 +282,5 @@ func (r *Reader) display(f *Frame, size int64) error {
 	d.Picture = d.Picture && display.Showable(first)
 	d.Title = view.Line(d.Title, maxTitle)
 	r.number, f.Display = d.Number, d
-	return nil
-}
-
-// sizes are the bytes of the body of a frame, at most.
-var sizes = map[byte]int64{outputFrame: outputHead + maxOutput, skipFrame: maxHead, displayFrame: maxHead, recordFrame: maxRecord, aliveFrame: 0, endFrame: 0}
-
-const (
-	maxParts  = 100_000    // commas in the JSON of a frame
-	maxNumber = 1 << 30    // displays of a job
-	maxID     = 100        // characters of a word in an error
-	maxTitle  = 500        // characters of the title of a display
-	maxText   = 2000       // characters of a text in a record that can become a line
-	maxList   = 1000       // elements of a list in a record
-	maxPrompt = 4 << 10    // bytes
-	maxCode   = 16 << 10   // bytes, as a record here has
-	maxResult = 4 * 32_000 // bytes of the characters that a record here has
-)
-
-// tidyRecord escapes and bounds the text of a record, and drops the fields that are unknown here. It leaves as they
-// are what is never a line as it is: code, result, prompt and exception, of which a job here can have any, too.
-func tidyRecord(body *recordBody) error {
-	r := &body.Record
-	code, result, exception, prompt := r.Code, r.Result, r.Receipt.Exception, ""
-	if r.Question != nil {
-		prompt = r.Question.Prompt
-	}
-	r.Receipt.Exception = nil
-	err := Tidy(body)
-	r.Code, r.Result, r.Receipt.Exception = cut(code, maxCode), cut(result, maxResult), exception
-	if r.Question != nil {
-		r.Question.Prompt = cut(prompt, maxPrompt)
-	}
-	return err
-}
-
-// cut returns the first n bytes of a text, at most, and no part of a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(strings.Clone(s[:n]), "")
-}
-
-// Tidy escapes and bounds each text and list below the value that v points to, and drops each map: what an engine at
-// a place has sent can then be a line of a reply. The error means that it has sent a time that no clock shows.
-func Tidy(v any) error { return tidy(reflect.ValueOf(v).Elem()) }
-
-func tidy(v reflect.Value) error {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(view.Line(v.String(), maxText))
-	case reflect.Map:
-		v.SetZero()
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return tidy(v.Elem())
-		}
-	case reflect.Slice:
-		if v.Len() > maxList {
-			v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, maxList), v.Slice(0, maxList)))
-		}
-		for i := range v.Len() {
-			if err := tidy(v.Index(i)); err != nil {
-				return err
-			}
-		}
-	case reflect.Struct:
-		if t, ok := v.Interface().(time.Time); ok {
-			// The JSON of a later time can't be written, and one such job would spoil a list of all.
-			if !t.IsZero() && (t.Year() < 1970 || t.Year() > 2200) {
-				return lie("sent a record with the time %s", t.UTC().Format(time.RFC3339))
-			}
-			return nil
-		}
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				if err := tidy(v.Field(i)); err != nil {
-					return err
-				}
-			}
-		}
-	}
 	return nil
 }
