@@ -1,10 +1,16 @@
+//go:build unix
+
 package carry
 
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"asyncrepl/internal/text/view"
 )
@@ -37,39 +43,119 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s; %s", e.Step, e.Text, e.Cure) }
 
+// failure returns an Error of the present step.
+func (o *opening) failure(text, cure string, final bool) *Error {
+	return &Error{o.step, text, cure, final}
+}
+
+// strange returns an Error for what our script and our program never say.
+func (o *opening) strange(text string) *Error {
+	return o.failure(text, "see what runs there: "+o.byHand(), false)
+}
+
+// words returns the last words of what runs there and of the carrier.
+func (o *opening) words() []byte { return append(o.noise.last(), o.pipe.words.last()...) }
+
+func (o *opening) said() string { return lastLines(o.words()) }
+
+func (o *opening) byHand() string { return byHand(o.spec.Argv) }
+
+// refused returns the error for what the script says. Its reason follows, until the end of the output.
+func (o *opening) refused(why string) *Error {
+	o.noise = Words{}
+	for o.total <= maxNoise {
+		line, err := o.line()
+		if err != nil {
+			break
+		}
+		o.note(line)
+	}
+	text := o.noise.String()
+	switch why {
+	case failTerminal:
+		return &Error{Reach, "the carrier gives a terminal to what it runs, and a terminal changes what goes through it", "leave out its option for a terminal, which often is -t", true}
+	case failMachine:
+		return &Error{Carry, fmt.Sprintf("the place is %s, and the program is for %s", text, strings.ReplaceAll(o.prog.system, `\`, "")),
+			`build async-repl for that system, and name the file in "binary"`, true}
+	case failWorkspace:
+		return &Error{Workspace, text, `make that directory there, or name another one in "workspace"`, false}
+	case failSetup:
+		o.step, o.setup = Start, true
+		return o.lost(io.EOF)
+	case failCarry:
+		cure := fmt.Sprintf(`free %d MB in one of these directories, or set XDG_CACHE_HOME in "setup" to a directory that takes programs`, o.prog.size>>20+1)
+		return &Error{Carry, text, cure, false}
+	}
+	return o.strange("it fails for an unknown reason: " + view.Line(why, maxLine))
+}
+
+// lost returns the error for a carrier that ended, or that did not answer in time if err says so.
+func (o *opening) lost(err error) *Error {
+	waited := errors.Is(err, os.ErrDeadlineExceeded)
+	if !waited {
+		o.pipe.await()
+	}
+	ended := false
+	select {
+	case <-o.pipe.ended:
+		ended = true
+	default:
+	}
+	o.pipe.Close()
+	said := o.said()
+	text := said
+	switch seconds := time.Since(o.begun).Round(100 * time.Millisecond); {
+	case waited:
+		text = strings.TrimSuffix(fmt.Sprintf("nothing came for %s; %s", seconds, said), "; ")
+	case said == "" && ended && o.pipe.status.Exited():
+		text = fmt.Sprintf("%s ended with exit status %d and said nothing", view.Line(o.pipe.name, maxLine), o.pipe.status.ExitStatus())
+	case said == "":
+		text = view.Line(o.pipe.name, maxLine) + " closed the connection and said nothing"
+	}
+	switch {
+	case o.setup:
+		return o.failure("setup: "+text, `correct "setup": its lines get no input, and the last one must end soon and with status 0`, false)
+	case o.step == Workspace:
+		return o.failure(text, fmt.Sprintf("see whether %s can be used there: %s", view.Line(Quote(o.spec.Workspace), maxLine), o.byHand()), false)
+	case waited && o.step == Reach:
+		return o.failure(text, "let the login shell there neither wait nor ask, and see what it does: "+o.byHand(), false)
+	case o.step == Start && strings.Contains(said, "xec format error"):
+		return o.failure(text, `build async-repl for the system there, and name the file in "binary"`, true)
+	case o.step == Reach && !waited:
+		cure, final := refusal(string(o.words()), o.byHand())
+		return o.failure(text, cure, final)
+	}
+	return o.failure(text, "see what happens by hand: "+o.byHand(), false)
+}
+
 // maxLine bounds a text that an Error repeats, in characters.
 const maxLine = 200
 
-// refusals are words by which a carrier says why it does not get in, and what helps. %s is the command to run
-// by hand. The words are those of OpenSSH 9.2; they are compared with what any carrier says, because many run
-// ssh. The first that fits counts.
+// refusals are patterns of the words by which a carrier says why it does not get in, and what helps. The command to
+// run by hand follows. The words are those of OpenSSH 9.2; they are compared with what any carrier says, because many
+// run ssh. The first that matches counts.
 var refusals = []struct {
-	words string
+	said  string
 	final bool
 	cure  string
 }{
-	{"IDENTIFICATION HAS CHANGED", true, "if the place really has a new key, remove the old one with ssh-keygen -R and accept the new one once: %s"},
-	{"Host key verification failed", true, "check the key of the place and accept it once by hand: %s"},
-	{"UNPROTECTED PRIVATE KEY FILE", true, "make your key unreadable for others with chmod 600: %s"},
-	{"Bad owner or permissions", true, "make the file that ssh names yours alone with chmod 600: %s"},
-	{"Bad configuration option", true, "correct the configuration of ssh: %s"},
-	{"Too many authentication failures", true, "name one key, by IdentityFile and IdentitiesOnly in ~/.ssh/config: %s"},
-	{"password", true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster): %s"},
-	{"keyboard-interactive", true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster): %s"},
-	{"Permission denied", true, "give ssh a key that the place knows: ssh-copy-id installs one, ssh-add opens one that has a passphrase; try it by hand: %s"},
-	{"Could not resolve hostname", false, "correct the name of the host, or wait until it is known: %s"},
-	{"Connection refused", false, "check that sshd runs there and that the port is right: %s"},
-	{"timed out", false, "check that the place is switched on and that the network leads there: %s"},
-	{"No route to host", false, "check that the place is switched on and that the network leads there: %s"},
-	{"Network is unreachable", false, "check that the place is switched on and that the network leads there: %s"},
+	{`IDENTIFICATION HAS CHANGED`, true, "if the place really has a new key, remove the old one with ssh-keygen -R and accept the new one once"},
+	{`Host key verification failed`, true, "check the key of the place and accept it once by hand"},
+	{`UNPROTECTED PRIVATE KEY FILE|Bad owner or permissions`, true, "make the file that ssh names yours alone with chmod 600"},
+	{`Bad configuration option`, true, "correct the configuration of ssh"},
+	{`Too many authentication failures`, true, "name one key, by IdentityFile and IdentitiesOnly in ~/.ssh/config"},
+	{`Permission denied \(.*(password|keyboard-interactive)`, true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster)"},
+	{`Permission denied`, true, "give ssh a key that the place knows: ssh-copy-id installs one, ssh-add opens one that has a passphrase; try it by hand"},
+	{`Could not resolve hostname`, false, "correct the name of the host, or wait until it is known"},
+	{`Connection refused`, false, "check that sshd runs there and that the port is right"},
+	{`timed out|No route to host|Network is unreachable`, false, "check that the place is switched on and that the network leads there"},
 }
 
 // refusal returns what helps against what a carrier has said before a shell answered.
 func refusal(said, byHand string) (cure string, final bool) {
-	denied := strings.Contains(said, "Permission denied (")
 	for _, r := range refusals {
-		if asks := r.words == "password" || r.words == "keyboard-interactive"; strings.Contains(said, r.words) && (denied || !asks) {
-			return fmt.Sprintf(r.cure, byHand), r.final
+		if regexp.MustCompile(r.said).MatchString(said) {
+			return r.cure + ": " + byHand, r.final
 		}
 	}
 	if strings.Contains(said, "/bin/sh") && (strings.Contains(said, "o such file") || strings.Contains(said, "ot found")) {
