@@ -180,8 +180,8 @@ func flock(f *os.File, how int) error {
 	})
 }
 
-// Clear removes the files of the key except the lock. The caller has the lock.
-func (d *Door) Clear() {
+// clear removes the files of the key except the lock. The caller has the lock.
+func (d *Door) clear() {
 	for _, suffix := range []string{"", newSuffix, logSuffix} {
 		os.Remove(d.at(suffix)) // an error: it is not there
 	}
@@ -189,12 +189,12 @@ func (d *Door) Clear() {
 
 // Leave removes all files of the key. The caller has the lock, and must not use the door any more.
 func (d *Door) Leave() {
-	d.Clear()
+	d.clear()
 	os.Remove(d.at(lockSuffix)) // last: from now on another engine can start
 }
 
-// OpenLog opens the file of the engine's log, for appending. The caller has the lock.
-func (d *Door) OpenLog() (*os.File, error) {
+// openLog opens the file of the engine's log, for appending. The caller has the lock.
+func (d *Door) openLog() (*os.File, error) {
 	f, err := os.OpenFile(d.at(logSuffix), os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, d.wrapped("making", logSuffix, err)

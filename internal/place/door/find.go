@@ -107,8 +107,8 @@ func (d *Door) lateness(s Search, limit time.Duration) error {
 func (d *Door) start(ctx context.Context, lock *os.File, launch func(lock, log *os.File) (<-chan struct{}, error)) (*Conn, far.Greeting, error) {
 	ctx, cancel := context.WithTimeout(ctx, bornTime)
 	defer cancel()
-	d.Clear()
-	log, err := d.OpenLog()
+	d.clear()
+	log, err := d.openLog()
 	if err != nil {
 		return nil, far.Greeting{}, err
 	}

@@ -46,7 +46,7 @@ func New(options []string, key string, run allocation.Run) (*Cluster, error) {
 	if !plain().MatchString(key) {
 		return nil, fmt.Errorf("the key %q can't be part of a job's name", key)
 	}
-	if err := CheckOptions(options); err != nil {
+	if err := checkOptions(options); err != nil {
 		return nil, err
 	}
 	return &Cluster{run: run, options: options, prefix: ours + key + "-"}, nil
@@ -70,8 +70,8 @@ var refused = []struct{ long, short, why string }{
 	{"wrap", "", "the job runs our engine"},
 }
 
-// CheckOptions returns an error, one sentence, if an option of sbatch can't be used.
-func CheckOptions(options []string) error {
+// checkOptions returns an error, one sentence, if an option of sbatch can't be used.
+func checkOptions(options []string) error {
 	value := false // the word before can have its value in this one
 	for _, word := range options {
 		long, isLong := strings.CutPrefix(word, "--")

@@ -144,7 +144,7 @@ func TestRecordedErrors(t *testing.T) {
 // Options that would break an allocation are refused, others are not.
 func TestOptions(t *testing.T) {
 	for _, good := range []string{"", "--partition=short --gres=gpu:1", "-p short -t 10 --mem=4G", "--partition short", "-pshort", "--wait-all-nodes=1", "--exclusive -N2", "--account=a,b"} {
-		if err := CheckOptions(strings.Fields(good)); err != nil {
+		if err := checkOptions(strings.Fields(good)); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", bad, err, want)
 		}
 	}
-	if err := CheckOptions([]string{"--comment=a\nb"}); err == nil {
+	if err := checkOptions([]string{"--comment=a\nb"}); err == nil {
 		t.Error("an option of two lines is allowed")
 	}
 	for _, key := range []string{"", "a,b", "a b", "-x", strings.Repeat("a", 65)} {
