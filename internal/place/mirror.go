@@ -69,6 +69,9 @@ const (
 // Run runs the job.
 func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.port = port
+	if m.past != nil { // first: from then on it is shown as it was known
+		m.restore()
+	}
 	m.known = m.start.Tool == ""
 	if m.pos.Quick = usualQuick; m.host.seat != nil {
 		m.pos.Quick = seatQuick
@@ -85,9 +88,6 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	port.SetOnLoop(m.onLoop)
 	if m.start.Kind == jobs.Python {
 		port.SetLooker(looker{m})
-	}
-	if m.past != nil {
-		m.restore()
 	}
 	m.do(func() { m.forwardStops(ctx) })
 	out, rest := m.follow()

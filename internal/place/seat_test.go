@@ -519,9 +519,7 @@ func TestCloseAndAllocations(t *testing.T) {
 				later.ps.Adopt(s.records())
 				j := later.here.Lookup(kept.ID())
 				runs(t, j)
-				if l := j.Live().Link(); l.Where != "job 1, node n1" {
-					t.Errorf("%+v", l)
-				}
+				becomes(t, j, "say where it is", func(_ jobs.Record, l jobs.Link) bool { return l.Where == "job 1, node n1" })
 				j.Stop(jobs.Stop{By: jobs.Agent})
 				jobstest.EndsAs(t, j, "cancelled (before it ran)")
 				c.holds()
