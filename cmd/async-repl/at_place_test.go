@@ -65,7 +65,11 @@ func notAtPlace(t testing.TB) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
 	for _, name := range []string{name, t.Name()} {
-		if why := notAtPlaces[name]; why != "" {
+		why := notAtPlaces[name]
+		if c := carrier(); c != "exec" && c != "ssh" {
+			why = cmp.Or(why, notInAllocations[name])
+		}
+		if why != "" {
 			t.Skip("at a place: ", why)
 		}
 	}
@@ -292,7 +296,6 @@ var notAtPlaces = map[string]string{
 	"TestWorkspaceGoes":                             "the workspace of a place is made when a link opens",
 	"TestListingStartsNothing":                      ownDefault,
 	"TestExportHasWhatToolsAndFilesDid":             ownDefault,
-	"TestPackagesOfASessionWait":                    "an install that a call there starts is known here when it is asked for",
 	"TestPastJobs":                                  "the engine that had the variables and the code ends with its server",
 	"TestProgramPipIsRemoved":                       "the directory of the state there has another name",
 	"TestVariableIsSeenAsAnImage":                   "a call that is sent on brings text",
@@ -301,4 +304,11 @@ var notAtPlaces = map[string]string{
 	"TestConfinedJobs":                              "places are refused in a sandbox",
 	"TestConfinedServerThatDoesNotStart":            "places are refused in a sandbox",
 	"TestConfinedServerStartsAfterAFileHasVanished": "places are refused in a sandbox",
+}
+
+// notInAllocations are the tests that can't hold where each session and each shell job has an allocation, and so an
+// engine, of its own, and why.
+var notInAllocations = map[string]string{
+	"TestQueuedJobsHoldNoPlace": "the most jobs are those of each allocation",
+	"TestUnclaimed":             "no other job is in the allocation of an orphan",
 }

@@ -55,7 +55,8 @@ func TestCommandsOfAPerson(t *testing.T) {
 	if got := s.do("check_job_status", "job_id", id).Header("Answered"); !strings.HasPrefix(got, "by a person, ") {
 		t.Errorf("the agent is told %q", got)
 	}
-	long := s.do("execute_command_async", "command", "sleep 1000", "wait_seconds", 0).Header("Job ID")
+	long := s.do("execute_command_async", "command", "echo on; sleep 1000", "wait_seconds", 0).Header("Job ID")
+	s.prints(long, "on")
 	if out, code := s.person("cancel", long); !strings.HasPrefix(out, long+" cancelled (interrupted by person)") || code != 0 {
 		t.Errorf("cancel: %q, exit %d", out, code)
 	}

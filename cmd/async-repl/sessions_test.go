@@ -66,7 +66,7 @@ func TestPathsBelowTheHome(t *testing.T) {
 func TestRangeOfMemoryLimits(t *testing.T) {
 	t.Parallel()
 	for setting, most := range map[string]string{"0": "16777216", "500": "500 (REPL_MEMORY_MB)"} {
-		s := startServer(t, "REPL_MEMORY_MB="+setting)
+		s := startServer(t, "REPL_MEMORY_MB="+setting, "REPL_GRACE=1m") // at a place a session can wait for its allocation
 		for _, mb := range []any{-1, 1, 63, 16777217, int64(1e18), 1e30, -1e30} {
 			if got, want := s.refused("create_session", "name", "lab", "memory_mb", mb), "The limit memory_mb must be from 64 to "+most; !strings.HasSuffix(got, want) {
 				t.Errorf("memory_mb %v: %q, want %q", mb, got, want)

@@ -293,7 +293,22 @@ func (c *call) sendOn(ctx context.Context, t *tool) (*report.Reply, error) {
 	if refused {
 		return nil, report.Mistakef("%s", r)
 	}
+	if t.name == "create_session" {
+		c.followInstall(limited, text)
+	}
 	return r, nil
+}
+
+// followInstall makes the install that a place has begun for a new session a job here, because the first jobs of the
+// session wait for it. The reply from there names it.
+func (c *call) followInstall(ctx context.Context, reply string) {
+	_, id, _ := strings.Cut(reply, "\nInstalling: job ")
+	id, _, _ = strings.Cut(id, ";")
+	if j, err := c.job(ctx, id); err == nil && j.Record().Place == c.place {
+		c.changes.Changed()
+		c.notices.Watch(j)
+		c.notices.Shows(j.Record())
+	}
 }
 
 // bounded returns a text from outside in room characters, with escaped control characters. It keeps
