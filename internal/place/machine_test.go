@@ -57,6 +57,7 @@ type machine struct {
 	cutAfter func() int64       // bytes to this side after which a wire is cut; nil: never
 	holds    bool               // something there is used although no job runs
 	python   []overview.Session // its sessions
+	isOff    bool               // the test has ended
 }
 
 // An engine serves far's handler, with jobs that are runners of the test.
@@ -79,8 +80,9 @@ func newMachine(t testing.TB, tools linktest.Runners) *machine {
 	return m
 }
 
-// off ends the engine.
+// off ends the engine. No goroutine is started from then on: a request can still be served.
 func (m *machine) off() {
+	m.set(func() { m.isOff, m.fails = true, errors.New("it is off") })
 	if e := m.running(); e != nil {
 		e.kill()
 	}
@@ -106,7 +108,14 @@ func (m *machine) run() {
 	m.engines++
 	e := &engine{machine: m, start: fmt.Sprintf("%s-%d-%s", m.name, m.engines, rand.Text()[:4]), jobs: jobstest.Registry(m.t), conns: make(chan net.Conn), unused: time.Now(), ended: make(chan struct{})}
 	c := linktest.Config(e.jobs, m.tools)
-	c.Start, c.State, c.End = e.start, e.state, func(keep bool) { m.served.Go(func() { e.end(keep) }) }
+	c.Start, c.State = e.start, e.state
+	c.End = func(keep bool) {
+		m.set(func() {
+			if !m.isOff {
+				m.served.Go(func() { e.end(keep) })
+			}
+		})
+	}
 	c.Trim = e.trim
 	c.Call = func(_ context.Context, tool string, args json.RawMessage) (string, bool) {
 		m.set(func() { e.calls = append(e.calls, tool) })
