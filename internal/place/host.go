@@ -523,6 +523,13 @@ func (h *host) enters(r room) {
 	}
 }
 
+// has reports whether a session lives there.
+func (h *host) has(r room) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rooms[r]
+}
+
 // leaves notes that a call has ended a session there. An allocation that only the session held goes back.
 func (h *host) leaves(r room) {
 	h.set.forget(r)

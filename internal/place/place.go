@@ -45,12 +45,12 @@ func newPlace(ps *Places, conf config.Place) (p *place, err error) {
 	return p, err
 }
 
-// host returns the host of a session's jobs, or of one job that has no session. The job or the call that it is
-// for must come, see host.expect.
-func (p *place) host(kind jobs.Kind, session, id string) (*host, error) {
+// host returns the host of a session's jobs, or of one job that has no session. A session that continues with the
+// variables of another one, from, has its host. The job or the call that it is for must come, see host.expect.
+func (p *place) host(kind jobs.Kind, session, from, id string) (*host, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := p.nameOf(kind, session, id)
+	name := p.nameOf(kind, session, from, id)
 	h := p.hosts[name]
 	switch {
 	case h != nil:
@@ -82,16 +82,28 @@ var errRemoved = &carry.Error{
 	Step: carry.Reach, Text: "the file of places does not have it any more", Cure: "put it back, and start the server again", Final: true,
 }
 
-// nameOf returns the name of a host. With a scheduler, each session has one, and each job without a session. The
-// caller holds p.mu.
-func (p *place) nameOf(kind jobs.Kind, session, id string) string {
+// nameOf returns the name of a host. With a scheduler, each session has one, unless it continues with another one, and
+// so has each job without a session. The caller holds p.mu.
+func (p *place) nameOf(kind jobs.Kind, session, from, id string) string {
 	switch {
 	case !p.apart:
 		return p.conf.Name
 	case session == "":
 		return p.conf.Name + "/job/" + id
 	}
-	return p.conf.Name + "/" + string(roomOf(kind, session).kind) + "/" + session
+	own := func(r room) string { return p.conf.Name + "/" + string(r.kind) + "/" + r.name }
+	for _, name := range []string{session, from} {
+		r := roomOf(kind, name)
+		for _, h := range p.hosts {
+			if name != "" && h.has(r) {
+				return h.name
+			}
+		}
+		if p.hosts[own(r)] != nil { // of a session that was deleted, whose checkpoints can be there
+			return own(r)
+		}
+	}
+	return own(roomOf(kind, session))
 }
 
 // newHost makes a host. The caller holds p.mu.
@@ -150,7 +162,7 @@ func (p *place) releasing() (ctx context.Context, cancel func()) {
 func (p *place) known(kind jobs.Kind, session, id string) *host {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hosts[p.nameOf(kind, session, id)]
+	return p.hosts[p.nameOf(kind, session, "", id)]
 }
 
 // restore makes the host of an engine that an earlier server has left.

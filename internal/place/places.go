@@ -252,7 +252,7 @@ func (s *starter) Queue(*jobs.Port) {
 func (s *starter) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	r := roomOf(s.start.Kind, s.start.Session)
 	defer s.place.set.turns.pass(r, s.turn, false)
-	h, err := s.place.host(s.start.Kind, s.start.Session, port.ID())
+	h, err := s.place.host(s.start.Kind, s.start.Session, s.start.From, port.ID())
 	if err != nil {
 		s.place.set.leave(r) // no host has it
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: line(err.Error())}}
@@ -271,14 +271,15 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 	if err != nil {
 		return "", false, err
 	}
-	r := room{jobs.Python, sessionOf(tool, args)}
+	session, from := sessionsOf(tool, args)
+	r := room{jobs.Python, session}
 	lived := ps.Of(r.kind, r.name) != ""
 	if err := ps.enter(name, r); err != nil {
 		return "", false, err
 	}
 	turn, came := ps.turns.take(r), false
 	defer func() { ps.turns.pass(r, turn, came) }()
-	h, err := p.host(r.kind, r.name, "")
+	h, err := p.host(r.kind, r.name, from, "")
 	if err != nil {
 		ps.leave(r) // no host has it
 		return "", false, err
@@ -303,16 +304,19 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 	return text, isError, nil
 }
 
-// sessionOf returns the session of Python that a call of a tool is about.
-func sessionOf(tool string, args json.RawMessage) string {
-	var named struct{ Session, Name string }
+// sessionsOf returns the session of Python that a call of a tool is about, and the one that it continues with.
+func sessionsOf(tool string, args json.RawMessage) (session, from string) {
+	var named struct {
+		Session, Name string
+		From          string `json:"from_session"`
+	}
 	if json.Unmarshal(args, &named) != nil { // a tool has checked them
-		return ""
+		return "", ""
 	}
 	if tool == "create_session" {
-		return named.Name
+		return named.Name, named.From
 	}
-	return named.Session
+	return named.Session, ""
 }
 
 // List returns the state of the places. A connected one is asked for its sessions, for a short time.

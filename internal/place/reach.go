@@ -18,7 +18,7 @@ func (ps *Places) Reach(ctx context.Context, name, session string, waits func(wh
 	if err != nil {
 		return g, "", err
 	}
-	h, err := p.host(jobs.Python, session, "")
+	h, err := p.host(jobs.Python, session, "", "")
 	if err != nil {
 		return g, "", err
 	}

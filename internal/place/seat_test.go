@@ -248,6 +248,34 @@ func TestAllocations(t *testing.T) {
 	})
 }
 
+// A session that continues with the variables of another one is in its allocation. It stays
+// there when the other one is deleted.
+func TestBranchIsInTheAllocationOfItsParent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		in := func(name, from string) {
+			t.Helper()
+			start := inSession("hello", name)
+			start.From = from
+			if r := jobstest.EndsAs(t, s.startAs(start), "completed"); r.Where != "job 1, node n1" {
+				t.Errorf("session %s is in %q", name, r.Where)
+			}
+		}
+		in("a", "")
+		in("b", "a") // with from_job
+		if _, isError, err := s.ps.Call(t.Context(), "gpu", "create_session", []byte(`{"name":"c","from_session":"b"}`)); err != nil || isError {
+			t.Errorf("%t, %v", isError, err)
+		}
+		in("c", "")
+		if _, isError, err := s.ps.Call(t.Context(), "gpu", "delete_session", []byte(`{"session":"a"}`)); err != nil || isError {
+			t.Errorf("%t, %v", isError, err)
+		}
+		in("d", "a") // a checkpoint outlives its session
+		in("b", "")
+		c.holds("1")
+	})
+}
+
 // A job whose allocation waits is queued, in the words of the scheduler. Its cancel ends it, and gives the allocation
 // back.
 func TestPendingAllocation(t *testing.T) {

@@ -59,6 +59,7 @@ type Start struct {
 	Arguments json.RawMessage // of the tool, with the session's name and without on, keep and wait_seconds
 	Kind      jobs.Kind
 	Session   string // empty: a shell job without a session
+	From      string // the session that a new one continues with; empty: none
 	Keep      bool
 }
 
@@ -141,7 +142,7 @@ func (c *call) locate(ctx context.Context, t *tool) error {
 		if bound && from.place != place {
 			return report.Mistakef("%s is %s, not at %q: leave on out.", from.what, whereIs(from.place), place)
 		}
-		place, bound = from.place, true
+		place, bound, c.from = from.place, true, from.session
 	}
 	name := *session
 	switch {
@@ -263,7 +264,7 @@ func (c *call) argumentsThere(t *tool, given json.RawMessage) json.RawMessage {
 // mirror starts a job at the call's place, and the job here that mirrors it.
 func (c *call) mirror(ctx context.Context, tool string, spec jobs.Spec) (*report.Reply, error) {
 	made := spec.Kind != jobs.Shell && c.Places.Of(jobs.Python, spec.Session) == ""
-	run, err := c.Places.Runner(c.place, Start{Tool: tool, Arguments: c.there, Kind: spec.Kind, Session: spec.Session, Keep: c.args.Keep})
+	run, err := c.Places.Runner(c.place, Start{Tool: tool, Arguments: c.there, Kind: spec.Kind, Session: spec.Session, From: c.from, Keep: c.args.Keep})
 	if err != nil {
 		return nil, report.Mistakef("%s", bounded(err.Error(), errorChars))
 	}

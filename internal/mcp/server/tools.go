@@ -58,6 +58,7 @@ type call struct {
 	as       string              // the id that the call's job must have; empty: any
 	made     bool                // it has made the session that it is for
 	chosen   string              // the name of that session, if the reply must say it
+	from     string              // the session at a place that it continues with; empty: none
 }
 
 // A location says where a tool does its work if the call's job or session is at a place.
