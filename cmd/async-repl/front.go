@@ -127,10 +127,14 @@ func (e *engines) attach(ctx context.Context) (front.Engine, error) {
 		}
 	}
 	engine, err := e.start(ctx, hello)
-	if err != nil && !e.sandbox.On {
-		err = fmt.Errorf("%w (a person can set REPL_KEEPER=off, which needs no second process)", err)
+	if err == nil || e.sandbox.On {
+		return engine, err
 	}
-	return engine, err
+	again := *e.settings
+	if broken := again.readPlaces(); broken != nil { // its start has failed for that
+		return engine, broken
+	}
+	return engine, fmt.Errorf("%w (a person can set REPL_KEEPER=off, which needs no second process)", err)
 }
 
 // takeOver connects to an engine of the same identity that no client has. If there is none, it reports

@@ -299,7 +299,7 @@ func placeConfig(s far.Settings, getenv func(string) string, log *slog.Logger) (
 		return engine.Config{}, err
 	}
 	c := engine.Config{
-		Version: ownVersion(), Workspace: s.Workspace, Shell: shell, GuardEnv: os.Environ(), Python: s.Python, NoHistory: s.NoHistory,
+		Version: ownVersion(), Workspace: s.Workspace, Shell: shell, GuardEnv: os.Environ(), Python: s.Python, Placed: true, NoHistory: s.NoHistory,
 		MaxJobs: s.MaxJobs, MaxSessions: s.MaxSessions, SessionTTL: s.SessionTTL,
 		MemoryMB: s.MemoryMB, MaxOutput: s.MaxOutput, MaxState: s.MaxState, Since: time.Now(), Log: log,
 	}

@@ -117,3 +117,29 @@ func TestGoodbyeWithAKeptJobAtAPlace(t *testing.T) {
 	n.exit()
 	far.leavesNothing(engine)
 }
+
+// If the file of places can't be used any more when an engine starts, the call says that, and no setting of another thing.
+func TestBrokenPlacesOfAnEngine(t *testing.T) {
+	t.Parallel()
+	s := prepareFront(t)
+	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
+	must.Do(t, os.WriteFile(file, []byte(`{"places": {"box": {"exec": ["true"], "workspace": "/x"}}}`), 0o600))
+	s.cmd.Env = append(s.cmd.Env, "REPL_PLACES="+file)
+	s.open()
+	must.Do(t, os.WriteFile(file, []byte(`{"places": {"box": {}}}`), 0o600))
+	_, err := s.Call(s.ctx(), "list_jobs", nil)
+	if err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "REPL_KEEPER") {
+		t.Errorf("the call says %v", err)
+	}
+}
+
+// At a place, errors about Python name the keys of the file, which a person can set.
+func TestPythonThatIsMissingAtAPlace(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	m.settings.Python = "/missing/python"
+	l := m.dial().whole(t, "execute_python", map[string]any{"code": "1"})
+	if text := l.record.Receipt.Detail; !strings.Contains(text, "set python in the file of places to an interpreter") || strings.Contains(text, "REPL_") {
+		t.Errorf("the receipt says %q", text)
+	}
+}

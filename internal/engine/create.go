@@ -145,8 +145,8 @@ func (e *Engine) add(sc Scope, spec SessionSpec, packages *pkgmgr.Manager, of Py
 func (e *Engine) configOf(sc Scope, spec SessionSpec, packages *pkgmgr.Manager) pyrepl.Config {
 	c := pyrepl.Config{
 		Owner: e.owner, Python: packages.Interpreter, Env: func() []string { return sessionEnv(sc, spec, packages) },
-		PythonSetting: "REPL_PYTHON",
-		Dir:           sc.Workspace, DirSetting: "REPL_WORKDIR",
+		PythonSetting: e.nameOf("REPL_PYTHON"),
+		Dir:           sc.Workspace, DirSetting: e.nameOf("REPL_WORKDIR"),
 		Memory: e.config.MemoryMB, MemorySetting: "REPL_MEMORY_MB",
 		OnReset: func() { e.records.Reset(spec.Name) },
 	}

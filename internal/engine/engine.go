@@ -41,6 +41,9 @@ type Config struct {
 	// StateDir holds records of jobs and long output. It is made on first use. Empty: neither can be
 	// kept.
 	StateDir string
+	// Placed says that the engine is at a place: errors name the keys of the file of places in the stead of settings,
+	// which a person can't set for it.
+	Placed bool
 	// NoHistory keeps the engine from recording its jobs: what it writes to StateDir ends with it.
 	NoHistory bool
 	// OnlyReads is for a person's command that shows what past servers have recorded, of all

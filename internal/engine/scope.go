@@ -115,11 +115,22 @@ func (e *Engine) newPackages(workspace string, given []string) *pkgmgr.Manager {
 	env := variables(given)
 	return pkgmgr.New(pkgmgr.Config{
 		Workspace:   workspace,
-		Python:      pkgmgr.Setting{Name: "REPL_PYTHON", Value: e.config.Python},
-		VenvDir:     pkgmgr.Setting{Name: "REPL_VENV_DIR", Value: e.config.VenvDir},
+		Python:      pkgmgr.Setting{Name: e.nameOf("REPL_PYTHON"), Value: e.config.Python},
+		VenvDir:     pkgmgr.Setting{Name: e.nameOf("REPL_VENV_DIR"), Value: e.config.VenvDir},
 		VirtualEnv:  pkgmgr.Setting{Name: "VIRTUAL_ENV", Value: env["VIRTUAL_ENV"]},
 		CondaPrefix: pkgmgr.Setting{Name: "CONDA_PREFIX", Value: env["CONDA_PREFIX"]},
 		Path:        filepath.SplitList(env["PATH"]), Env: given,
 		Owner: e.owner, Command: e.onTerminal, Installed: e.installed, Pip: e.config.Pip, StateDir: e.records.Dir, Log: e.config.Log,
 	})
+}
+
+// nameOf returns how errors name a setting. At a place, an environment is in the workspace.
+func (e *Engine) nameOf(setting string) string {
+	switch {
+	case !e.config.Placed:
+		return setting
+	case setting == "REPL_PYTHON":
+		return "python in the file of places"
+	}
+	return "workspace in the file of places"
 }

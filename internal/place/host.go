@@ -612,7 +612,7 @@ func (h *host) state() (l jobs.Link) {
 	}
 	l.Lost, l.AsOf = h.lost, h.heard
 	if h.why != nil {
-		l.Why = line(h.why.Error())
+		l.Why = whyLine(h.why)
 	}
 	return l
 }
@@ -638,7 +638,7 @@ func (h *host) describe(ctx context.Context, o *overview.Place) {
 	case l != nil:
 		o.Reachable, o.Since = true, h.since
 	case h.why != nil:
-		o.Why, o.Since = line(h.why.Error()), h.lost
+		o.Why, o.Since = whyLine(h.why), h.lost
 	}
 	h.mu.Unlock()
 	var state *far.State

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -336,4 +337,18 @@ func TestPlacesOutOfReach(t *testing.T) {
 			t.Errorf("it took %v", d)
 		}
 	})
+}
+
+// What helps is at the end of an error, and survives a long text of ssh.
+func TestAdviceIsNotCut(t *testing.T) {
+	const cure = "give ssh a key that the place knows: ssh-copy-id installs one; try it by hand: ssh me@box"
+	for _, n := range []int{0, 10, 200, 5000} {
+		why := whyLine(&carry.Error{Step: carry.Reach, Text: strings.Repeat("é", n) + "; Permission denied", Cure: cure})
+		if !strings.HasPrefix(why, "reaching the place: ") || !strings.HasSuffix(why, "; Permission denied; "+cure) || utf8.RuneCountInString(why) > lineMax+50 {
+			t.Errorf("%d: %s", n, why)
+		}
+	}
+	if why := whyLine(&carry.Error{Text: "x\n", Cure: strings.Repeat("y", 10000)}); utf8.RuneCountInString(why) > 2*lineMax || strings.Contains(why, "\n") {
+		t.Error(why)
+	}
 }

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/carry"
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/place/stream"
 	"asyncrepl/internal/text/view"
@@ -215,7 +217,7 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 	case ended != nil:
 		return m.lost(ended.why)
 	case l == nil: // there is no engine, and the way to one has failed
-		return &jobs.Receipt{End: jobs.NotStarted, Detail: line(m.host.place + " is out of reach: " + err.Error())}
+		return &jobs.Receipt{End: jobs.NotStarted, Detail: m.host.place + " is out of reach: " + whyLine(err)}
 	case isLie(err):
 		return m.lost(fmt.Sprintf("the engine on %s sent what can't be true: %s", m.host.place, line(err.Error())))
 	case refused == nil:
@@ -503,6 +505,21 @@ func (m *mirror) state() jobs.Link {
 
 // line makes text of another machine one line of ours.
 func line(s string) string { return view.Line(s, lineMax) }
+
+// whyLine is line for the error of an attempt to open a link. What helps is at its end, so a long text of ssh is cut
+// instead, and keeps its own end.
+func whyLine(err error) string {
+	e, ok := errors.AsType[*carry.Error](err)
+	if !ok {
+		return line(err.Error())
+	}
+	short := *e
+	text, room := []rune(e.Text), max(lineMax/4, lineMax-utf8.RuneCountInString(e.Cure))
+	if len(text) > room {
+		short.Text = "…" + string(text[len(text)-room+1:])
+	}
+	return view.Line(short.Error(), 2*lineMax)
+}
 
 // lineMax bounds text of another machine in a line of ours, in characters.
 const lineMax = 500

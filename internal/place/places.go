@@ -286,7 +286,7 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 	}
 	l, release, err := h.connect(ctx)
 	if err != nil {
-		return "", false, fmt.Errorf("%s is out of reach: %s; nothing was done there", name, line(err.Error()))
+		return "", false, fmt.Errorf("%s is out of reach: %s; nothing was done there", name, whyLine(err))
 	}
 	defer release()
 	if err := turn.beforeIt(ctx); err != nil {

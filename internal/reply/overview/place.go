@@ -108,5 +108,5 @@ func (p Place) String() string {
 	if p.Why != "" && !p.Reachable { // last: it can be long
 		text += ": " + p.Why
 	}
-	return view.Line(text, lineMax)
+	return view.Line(text, 2*lineMax) // the end of Why says what helps
 }
