@@ -249,7 +249,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 		return err
 	}
 	trail.Detach() // until now an error goes to the one who has started this process
-	p := &placedEngine{Engine: eng, settings: s, door: d, links: l, began: time.Now(), unused: time.Now(), goodbyes: make(chan bool)}
+	p := &placedEngine{Engine: eng, settings: s, records: config.StateDir, door: d, links: l, began: time.Now(), unused: time.Now(), goodbyes: make(chan bool)}
 	<-signals.caught
 	ctx, cancel := signals.context(ctx, log)
 	defer cancel()
@@ -263,6 +263,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 		served <- server.Serve(far.Listener{Listener: l})
 	}()
 	d.Sweep()
+	sweepRecords(config.StateDir)
 	cause := p.untilEnd(ctx)
 	l.Close() // no server finds the engine any more
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
@@ -277,6 +278,30 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 	}
 	return nil
 }
+
+// recordsAge is how long records of a killed engine are kept after its end. They are those of its jobs whose output has
+// not crossed the link, and the next engine of its key has them. Servers keep records as long.
+const recordsAge = 7 * 24 * time.Hour
+
+// sweepRecords removes the records that killed engines of other keys have left. dir is that of this engine; empty: it
+// has none.
+func sweepRecords(dir string) {
+	touchRecords(dir) // before another engine can take them for old ones
+	if dir == "" {
+		return
+	}
+	all := filepath.Dir(dir)
+	entries, _ := os.ReadDir(all) // an error: there is nothing to remove
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && e.Name() != filepath.Base(dir) && time.Since(info.ModTime()) > recordsAge {
+			os.RemoveAll(filepath.Join(all, e.Name())) // an error: the next engine tries again
+		}
+	}
+}
+
+// touchRecords notes that the engine of the records lives. Its home can be that of several machines, where a lock
+// says nothing.
+func touchRecords(dir string) { os.Chtimes(dir, time.Now(), time.Now()) } // an error: there are none
 
 // takeLock returns the lock of the key, which this process may have from dial.
 func takeLock(d *door.Door, inherited bool) (*os.File, error) {
@@ -316,6 +341,7 @@ func placeConfig(s far.Settings, getenv func(string) string, log *slog.Logger) (
 type placedEngine struct {
 	*engine.Engine
 	settings far.Settings
+	records  string // the directory of its records, which need not exist; empty: there is none
 	door     *door.Door
 	links    *door.Listener
 	began    time.Time
@@ -433,6 +459,7 @@ func (p *placedEngine) untilEnd(ctx context.Context) (how jobs.By) {
 		case <-p.links.Changed():
 		case <-tick.C:
 			p.door.Touch()
+			touchRecords(p.records)
 		case <-late:
 			if trimmed != nil || !p.keeps() {
 				return how

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
@@ -141,5 +143,49 @@ func TestPythonThatIsMissingAtAPlace(t *testing.T) {
 	l := m.dial().whole(t, "execute_python", map[string]any{"code": "1"})
 	if text := l.record.Receipt.Detail; !strings.Contains(text, "set python in the file of places to an interpreter") || strings.Contains(text, "REPL_") {
 		t.Errorf("the receipt says %q", text)
+	}
+}
+
+// The records of a killed engine are kept for a week, for the next engine of its key. Then any other removes them.
+func TestRecordsOfKilledEnginesExpire(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	all := filepath.Join(m.home, ".local/state/async-repl/places-far")
+	left := func() (names []string) {
+		for _, e := range must.Get(os.ReadDir(all))(t) {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	j := m.dial()
+	j.whole(t, "execute_command_async", map[string]any{"command": "echo hello"})
+	kill(t, m.engine())
+	age := func(d time.Duration) {
+		at := time.Now().Add(-d)
+		must.Do(t, os.Chtimes(filepath.Join(all, keyOfTests), at, at))
+	}
+	age(recordsAge + time.Minute)
+	first := m.dial() // the key's own
+	kill(t, m.engine())
+	if names := left(); !slices.Equal(names, []string{keyOfTests}) {
+		t.Fatalf("after %s, its own engine has left %q", first.Start, names)
+	}
+	other := *m
+	other.settings.Key = "another0key"
+	dial := func() {
+		cmd := other.command(dialCommand, "-settings", other.json(), other.settings.Key)
+		cmd.Stdin = strings.NewReader("")
+		must.Get(cmd.Output())(t)
+		kill(t, m.engine())
+	}
+	age(recordsAge - time.Hour)
+	dial()
+	if names := left(); !slices.Contains(names, keyOfTests) {
+		t.Errorf("young records are removed: %q", names)
+	}
+	age(recordsAge + time.Minute)
+	dial()
+	if names := left(); slices.Contains(names, keyOfTests) {
+		t.Errorf("old records stay: %q", names)
 	}
 }
