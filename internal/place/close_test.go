@@ -3,6 +3,8 @@ package place
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -289,9 +291,13 @@ func TestAdoptedJobIsAsItWasKnown(t *testing.T) {
 		if r := j.Record(); r.Status != jobs.Running || r.Started.IsZero() || jobstest.Output(j) != "early\n" {
 			t.Errorf("%+v, %q", r, jobstest.Output(j))
 		}
+		mirrors := slices.Collect(maps.Keys(later.host().mirrors))
 		m.set(func() { m.fails = nil })
 		close(more)
 		jobstest.EndsAs(t, j, "completed")
+		if len(mirrors) != 1 || mirrors[0].past != nil {
+			t.Error("what the earlier server knew stays in memory")
+		}
 		if out := jobstest.Output(j); out != "early\nlate\n" {
 			t.Errorf("%q", out)
 		}

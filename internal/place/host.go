@@ -43,10 +43,9 @@ type host struct {
 	attempts int              // the number of attempts that have ended
 	failures int              // the number of the last ones in a row that have failed
 	opening  time.Time        // when the present attempt began; zero: there is none
-	tried    time.Time        // when the last one ended
+	tried    time.Time        // when the last one ended; if there is a link, since when
 	why      error            // why it failed; nil: it did not
 	lost     time.Time        // since when there is no link although one is needed; zero: there is one
-	since    time.Time        // since when there is the link
 	heard    time.Time        // when the engine was heard last; zero: never
 	coming   int              // the jobs and calls that place.host was asked for, and that have not come yet
 	calls    int              // the calls that wait for the link or use it
@@ -165,7 +164,7 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 	h.asked, h.tried, h.why, h.opening = false, time.Now(), err, time.Time{}
 	switch {
 	case err == nil:
-		h.link, h.engine, h.lost, h.since = l, greeting, time.Time{}, h.tried
+		h.link, h.engine, h.lost = l, greeting, time.Time{}
 		h.note()
 	case gone: // the next attempt starts another engine, at once
 		h.failures, h.why = 0, nil
@@ -243,7 +242,7 @@ func (h *host) closed(l *link) {
 		h.lost, h.why = time.Now(), errLost
 	}
 	// It is opened again at once, unless it was lost as soon as it was there.
-	if h.failures++; time.Since(h.since) >= firstWait {
+	if h.failures++; time.Since(h.tried) >= firstWait {
 		h.failures = 0
 	}
 	h.settle()
@@ -636,7 +635,7 @@ func (h *host) describe(ctx context.Context, o *overview.Place) {
 	o.Version = line(h.engine.Version)
 	switch {
 	case l != nil:
-		o.Reachable, o.Since = true, h.since
+		o.Reachable, o.Since = true, h.tried
 	case h.why != nil:
 		o.Why, o.Since = whyLine(h.why), h.lost
 	}

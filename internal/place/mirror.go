@@ -73,6 +73,7 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.port = port
 	if m.past != nil { // first: from then on it is shown as it was known
 		m.restore()
+		m.past = nil // it has all output that had come
 	}
 	m.known = m.start.Tool == ""
 	if m.pos.Quick = usualQuick; m.host.seat != nil {
@@ -102,6 +103,7 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.ended, m.resting = true, rest
 	m.mu.Unlock()
 	m.tasks.Wait()
+	m.start.Arguments = nil // it is remembered after its end, see lateJobs
 	if m.start.Kind == jobs.Python {
 		m.host.late.add(m)
 	}
