@@ -125,7 +125,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		spec.Timeout, spec.Spare = *c.args.Timeout, spec.Kind == jobs.Python
 	}
 	if c.as != "" {
-		_, err := c.jobs.StartAs(c.as, spec, run)
+		_, err := c.jobs.StartAs(c.as, spec, noting{run, c})
 		return &report.Reply{}, err
 	}
 	j, err := c.jobs.Start(spec, run)
@@ -153,6 +153,29 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 		w.Line("Keep", keptSession)
 	}
 	return c.reporter.Job(j, w), nil
+}
+
+// A noting runner adds to the receipt what a reply of this engine would say of its Python environment. The reply is
+// another engine's.
+type noting struct {
+	run jobs.Runner
+	c   *call
+}
+
+// Queue implements jobs.Queuer.
+func (n noting) Queue(p *jobs.Port) {
+	if q, ok := n.run.(jobs.Queuer); ok {
+		q.Queue(p)
+	}
+}
+
+// Run implements jobs.Runner.
+func (n noting) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
+	out := n.run.Run(ctx, p)
+	if note := n.c.Backend.TakeNote(n.c.scope); note != "" {
+		out.Receipt.Notes = append(out.Receipt.Notes, note)
+	}
+	return out
 }
 
 // startTime is how long a call that does not wait still waits for its job to start, if no other job
