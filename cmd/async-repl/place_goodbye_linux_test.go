@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/slurmtest"
 	"asyncrepl/jobs"
 )
 
@@ -188,4 +190,53 @@ func TestRecordsOfKilledEnginesExpire(t *testing.T) {
 	if names := left(); slices.Contains(names, keyOfTests) {
 		t.Errorf("old records stay: %q", names)
 	}
+}
+
+// In a cluster of Slurm each allocation is shown with what holds it, the allocation of a deleted session goes back at
+// once, and a goodbye gives back what holds nothing that is kept.
+func TestAllocationsOfSlurmGoBack(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	cluster := slurmtest.Start(t)
+	s := prepareFront(t, "SLURM_CONF="+cluster.Conf)
+	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
+	must.Do(t, os.WriteFile(file, must.Get(json.Marshal(map[string]any{"places": map[string]any{"cluster": map[string]any{
+		"slurm": []string{"--partition=short", "--time=10"}, "workspace": cluster.Dir + "/work", "python": realPython(),
+		"setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp,
+	}}}))(t), 0o600))
+	s.cmd.Env = append(s.cmd.Env, "REPL_PLACES="+file)
+	s.open()
+	left := func(want ...string) {
+		t.Helper()
+		polltest.Check(t, func() error {
+			if ids := strings.Fields(cluster.Must(t, "squeue", "--noheader", "--states=PD,R", "--format=%i")); !slices.Equal(ids, want) {
+				return fmt.Errorf("allocations %q are left, not %q", ids, want)
+			}
+			return nil
+		})
+	}
+	for _, session := range []string{"a", "b"} {
+		if err := s.do("execute_python", "on", "cluster", "session", session, "code", "x = 7", "wait_seconds", 60).Expect("completed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := s.do("execute_command_async", "on", "cluster", "command", "until [ -e go ]; do sleep 0.05; done", "keep", true, "wait_seconds", 0).Header("Job ID")
+	polltest.Until(t, "the kept job to run", func() bool { return s.do("check_job_status", "job_id", kept).Header("Status") == "running" })
+	status := string(s.do("list_sessions"))
+	for _, want := range []string{
+		`\nPlace: cluster, slurm --partition=short --time=10, connected for .*, 3 allocations, 2 sessions\n`,
+		`\nAllocation: cluster, Slurm job 1, node n\d, .* left, held by 1 variable of session a\n`, `\nAllocation: cluster, Slurm job 3, node n\d, .* left, held by job ` + kept + `\n`,
+		`\na, at cluster \(Slurm job 1, node n\d\), `,
+	} {
+		if !regexp.MustCompile(want).MatchString(status) {
+			t.Errorf("no %s in\n%s", want, status)
+		}
+	}
+	s.do("delete_session", "session", "a")
+	left("2", "3")
+	s.stdin.Close()
+	s.exit()
+	left("3")
+	must.Do(t, os.WriteFile(cluster.Dir+"/work/go", nil, 0o600))
+	left()
 }
