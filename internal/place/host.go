@@ -51,7 +51,8 @@ type host struct {
 	calls    int              // the calls that wait for the link or use it
 	mirrors  map[*mirror]bool // the jobs that need the link
 	closing  bool             // goodbye was called
-	keeps    bool             // the host is closed, and some of its jobs continue there
+	mayKeep  bool             // the engine can keep a session: it was left by an earlier server, or a job of Python was kept
+	keeps    bool             // the host is closed, and some of its jobs or sessions continue there
 	rooms    map[room]bool    // the sessions that live there
 	settled  chan struct{}    // closed, and replaced, when something of the above has changed
 	offset   time.Duration    // what our clock is ahead of the engine's
@@ -195,7 +196,7 @@ func (h *host) lose(why *engineLost) {
 	for _, m := range h.stops {
 		h.set.running.Go(func() { h.amend(m, "it has ended there with its engine") }) // owned by the close of the places, which waits for it; ends with the job here, which has been ended
 	}
-	h.engine, h.measured, h.stops, h.trims = far.Greeting{}, false, nil, ""
+	h.engine, h.measured, h.stops, h.trims, h.mayKeep = far.Greeting{}, false, nil, "", false
 	h.endEra(why)
 	h.era, h.endEra = context.WithCancelCause(context.Background())
 	h.vacate()
@@ -477,6 +478,7 @@ func (h *host) use(m *mirror) (release func()) {
 	defer h.mu.Unlock()
 	h.mirrors[m] = true
 	h.coming--
+	h.mayKeep = h.mayKeep || m.start.Keep && m.start.Kind == jobs.Python
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -668,9 +670,11 @@ func (h *host) goodbye(ctx context.Context) {
 	h.closing = true
 	h.mu.Unlock()
 	var state far.State
+	asked := false
 	if l := h.connected(); l != nil {
 		var err error
 		if state, err = l.client.State(ctx); err == nil {
+			asked = true
 			err = l.client.End(ctx, true)
 		}
 		if err != nil {
@@ -681,7 +685,7 @@ func (h *host) goodbye(ctx context.Context) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.keeps = state.Keeps || h.kept() > 0
+	h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep
 }
 
 // closes reports whether the engine was asked to end its jobs, or will be at once.

@@ -170,7 +170,7 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.newHost(name)
-	h.engine, h.lost = e.Greeting, time.Now()
+	h.engine, h.lost, h.mayKeep = e.Greeting, time.Now(), e.Greeting.Start != ""
 	if !p.set.listed(p.conf.Name) {
 		h.why, p.apart = errRemoved, name != e.Place
 	}

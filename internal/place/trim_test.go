@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/keyfile"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/jobs"
@@ -166,4 +167,35 @@ func TestDeletedSessionGivesItsAllocationBack(t *testing.T) {
 		}
 		must.Get(s.ps.Runner("gpu", inSession("hello", "a")))(t)
 	})
+}
+
+// The end of a server does not take the variables of a kept session away because it can't ask for them.
+func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
+			dir := t.TempDir()
+			s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+			start := inSession("hello", "a")
+			start.Keep = keep
+			jobstest.EndsAs(t, s.startAs(start), "completed")
+			m := c.machines["1"]
+			m.set(func() { m.fails = errors.New("no route") })
+			m.wire().Close()
+			synctest.Wait()
+			s.close()
+			if !keep {
+				c.holds()
+				return
+			}
+			c.holds("1")
+			c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t)).close() // a later server, which does not reach it either
+			c.holds("1")
+			m.set(func() { m.fails = nil })
+			later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+			jobstest.EndsAs(t, later.startAs(inSession("hello", "a")), "completed")
+			later.close()
+			c.holds()
+		})
+	}
 }
