@@ -75,6 +75,11 @@ func TestNoDirectory(t *testing.T) {
 			argv, home, _ := mounted(t, options)
 			argv[3] = "TMPDIR=" + home
 			err := refusedBy(t, t.Context(), Spec{Argv: argv, Program: large(t, 1)})
+			for _, dir := range []string{home + "/.cache/async-repl/bin", fmt.Sprintf("%s/async-repl-0/bin", home)} {
+				if !strings.Contains(err.Text, dir) {
+					t.Errorf("%s is not named: %v", dir, err)
+				}
+			}
 			if err.Step != Carry || strings.Count(err.Text, why) != 2 || !strings.Contains(err.Cure, "free 2 MB") || err.Final {
 				t.Errorf("got step %d: %v", err.Step, err)
 			}

@@ -100,6 +100,7 @@ for ar_dir in "$ar_cache" "$ar_home" "$ar_temp/bin"; do
 	elif ar_why=$(mv -f -- "$ar_file" "$ar_dir/HASH" 2>&1); then ar_start "$ar_dir/HASH" "$@"
 	fi
 	rm -f -- "$ar_file"
+	case $ar_why in (*"$ar_dir"*|"$ar_temp"*) ;; (*) ar_why="$ar_dir: $ar_why" ;; esac
 	ar_all="$ar_all$ar_why
 "
 done
