@@ -175,6 +175,8 @@ func TestPlacesCheckFails(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(modules, "sitecustomize.py"), []byte("import subprocess\nsubprocess.run = print\n"), 0o600))
 	full := filepath.Join(m.home, "file") // no directory
 	must.Do(t, os.WriteFile(full, nil, 0o600))
+	taken := t.TempDir()
+	must.Do(t, os.WriteFile(taken+"/.venv", nil, 0o600)) // no environment can be made
 	good := m.carrier(m.home)
 	out, status := m.places(map[string]spec{
 		"a": {"exec": []string{"false"}, "workspace": work},
@@ -185,6 +187,7 @@ func TestPlacesCheckFails(t *testing.T) {
 		"f": {"exec": good, "workspace": work, "python": "/no/python"},
 		"g": {"exec": good, "workspace": work, "python": realPython(), "setup": "export PYTHONPATH='" + modules + "'"},
 		"h": {"exec": good, "workspace": work, "python": realPython()},
+		"i": {"exec": good, "workspace": taken},
 	}, "check")
 	if status != 1 {
 		t.Errorf("status %d", status)
@@ -201,14 +204,15 @@ func TestPlacesCheckFails(t *testing.T) {
 		{"c: carry: ", "Not a directory", `set XDG_CACHE_HOME in "setup"`},
 		{"d: start: setup: it ended with exit status 127; ", "no_such_module", `correct "setup"`},
 		{"e: start: ", "set TMPDIR to an absolute path", "see what happens by hand: "},
-		{"f: Python: ", "/no/python is missing", `name the interpreter there in "python"`},
+		{"f: Python: ", `(named by python in the file of places); set python in the file of places to an interpreter that works`, `name the interpreter there in "python"`},
 		{"g: evidence: ", "is not seen to wait", "let processes there see each other in /proc"},
+		{"i: Python: ", `set workspace in the file of places to a directory where it may be made, or python in the file of places to an interpreter`, "name the interpreter there"},
 	} {
 		if i >= len(fails) || !strings.HasPrefix(fails[i], "fails  "+want[0]) || !strings.Contains(fails[i], want[1]) || !strings.Contains(fails[i], want[2]) {
 			t.Errorf("no line %q", want)
 		}
 	}
-	if ends := strings.Count(out, ": end: the engine there has ended"); len(fails) != 7 || ends != 3 || strings.Contains(out, "d: carry") {
+	if ends := strings.Count(out, ": end: the engine there has ended"); len(fails) != 8 || ends != 4 || strings.Contains(out, "REPL_") || strings.Contains(out, "d: carry") {
 		t.Errorf("%d lines of failures, %d ends", len(fails), ends)
 	}
 	m.ended()
