@@ -311,7 +311,7 @@ func TestFileInTheWorkspaceIsRefused(t *testing.T) {
 		for _, workspace := range []string{w.workspace, filepath.Join(w.dir, "another-name")} {
 			path := filepath.Join(c.dir, "places.json")
 			if _, err := config.Read(path, workspace, nil); c.in {
-				checkRefusal(t, path, err, fmt.Sprintf("it is in the workspace %q, where jobs could change it: move it elsewhere", workspace))
+				checkRefusal(t, path, err, fmt.Sprintf("it is in the workspace %q, where jobs could change it: move it elsewhere, or name your project by -workdir", workspace))
 			} else if err != nil {
 				t.Errorf("%s is refused: %v", c.dir, err)
 			}

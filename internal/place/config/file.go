@@ -48,7 +48,7 @@ func open(path, workspace string) (*os.File, error) {
 		return nil, fmt.Errorf("the directory %q that holds it: %w", dir.Name(), err)
 	}
 	if within(dir.Name(), workspace) {
-		return nil, fmt.Errorf("it is in the workspace %q, where jobs could change it: move it elsewhere", workspace)
+		return nil, fmt.Errorf("it is in the workspace %q, where jobs could change it: move it elsewhere, or name your project by -workdir", workspace)
 	}
 	// Opening a FIFO must not wait for a writer.
 	fd, err := unix.Openat(int(dir.Fd()), filepath.Base(path), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
