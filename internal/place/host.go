@@ -157,7 +157,7 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 		h.lose(lost)
 	case err != nil && !gone, known.Start == "", greeting.Start == known.Start && !gone:
 	case greeting.Machine != known.Machine:
-		gone, err = false, fmt.Errorf("another machine has answered, %q instead of %q", greeting.Machine, known.Machine)
+		gone, err = false, fmt.Errorf("another machine has answered, %q instead of %q; if that one is gone for good, give the place another name in the file of places", greeting.Machine, known.Machine)
 	default:
 		h.lose(&engineLost{why: fmt.Sprintf("the engine on %s is gone", h.place), served: true})
 	}

@@ -199,7 +199,7 @@ func TestAnotherMachine(t *testing.T) {
 		s.m.set(func() { s.m.name, s.m.engine = "gpu-\x1bbox", nil })
 		s.m.wire().Close()
 		becomes(t, j, "see the other machine", func(_ jobs.Record, l jobs.Link) bool {
-			return l.Why == `another machine has answered, "gpu-\x1bbox" instead of "gpu-box"`
+			return l.Why == `another machine has answered, "gpu-\x1bbox" instead of "gpu-box"; if that one is gone for good, give the place another name in the file of places`
 		})
 		time.Sleep(time.Hour)
 		if r := j.Record(); r.Status != jobs.Running || s.m.engines != 1 {
