@@ -83,7 +83,7 @@ func dialEngine(ctx context.Context, args []string, std standardStreams) int {
 		fmt.Fprintf(std.err, "async-repl: %s\n", printable([]byte(err.Error())))
 		return 1
 	}
-	if err = say(std.out, greeting); err == nil {
+	if _, err = std.out.Write(far.Answer{Greeting: greeting}.Line()); err == nil {
 		err = conn.Join(std.in, std.out)
 	}
 	if err != nil {
@@ -103,31 +103,17 @@ func temporary() string {
 	return dir
 }
 
-// sayGone says that the engine has ended. The machine goes along: a login name can stand for several
-// machines, and another one knows nothing of the engine.
+// sayGone prints that the engine has ended.
 func sayGone(std standardStreams) int {
-	gone := struct {
-		far.Greeting
-		Gone bool `json:"gone"`
-	}{Gone: true}
-	var err error
-	if gone.Greeting, err = greeting(""); err == nil {
-		err = say(std.out, gone)
+	here, err := greeting("")
+	if err == nil {
+		_, err = std.out.Write(far.Answer{Greeting: here, Gone: true}.Line())
 	}
 	if err != nil {
 		fmt.Fprintln(std.err, "async-repl:", err)
 		return 1
 	}
 	return goneStatus
-}
-
-// say prints a line that the server reads.
-func say(out io.Writer, v any) error {
-	line, err := json.Marshal(v)
-	if err == nil {
-		_, err = fmt.Fprintf(out, "%s%s\n", far.Mark, line)
-	}
-	return err
 }
 
 // greeting returns the greeting of an engine on this machine.

@@ -313,10 +313,7 @@ func TestKilledEngineIsGone(t *testing.T) {
 	kill(t, m.engine())
 	for range 2 { // being asked changes nothing
 		status, out, said := m.fails(m.dialArgs("-start", first.Start)...)
-		var gone struct {
-			far.Greeting
-			Gone bool
-		}
+		var gone far.Answer
 		text, ok := strings.CutPrefix(out, far.Mark)
 		if err := json.Unmarshal([]byte(text), &gone); status != goneStatus || !ok || err != nil || !gone.Gone || gone.Machine != first.Machine || gone.Boot != first.Boot {
 			t.Errorf("status %d, %q, %q", status, out, said)

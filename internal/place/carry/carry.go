@@ -218,10 +218,7 @@ func (o *opening) carry() *Error {
 
 // greeting reads the greeting, which comes from another machine.
 func (o *opening) greeting(text []byte) (far.Greeting, error) {
-	var g struct {
-		far.Greeting
-		Gone bool `json:"gone"`
-	}
+	var g far.Answer
 	if err := json.Unmarshal(text, &g); err != nil {
 		return far.Greeting{}, o.strange("its greeting can't be read: " + view.Line(err.Error(), maxLine))
 	}

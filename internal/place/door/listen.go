@@ -3,7 +3,6 @@
 package door
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net"
 	"os"
@@ -37,10 +36,6 @@ type Visits struct {
 // Listen listens at the socket of the key. The caller has the lock. The file of a socket exists before
 // its process listens, so the socket gets its name by rename.
 func (d *Door) Listen(g far.Greeting, log *slog.Logger) (*Listener, error) {
-	greeting, err := json.Marshal(g)
-	if err != nil {
-		return nil, err
-	}
 	os.Remove(d.at(newSuffix)) // a process of this key was killed
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.at(newSuffix), Net: "unix"})
 	if err != nil {
@@ -51,10 +46,7 @@ func (d *Door) Listen(g far.Greeting, log *slog.Logger) (*Listener, error) {
 		l.Close()
 		return nil, d.wrapped("listening at", "", err)
 	}
-	return &Listener{
-		door: d, l: l, log: log, changed: make(chan struct{}, 1),
-		greeting: append(append([]byte(far.Mark), greeting...), '\n'),
-	}, nil
+	return &Listener{door: d, l: l, greeting: far.Answer{Greeting: g}.Line(), log: log, changed: make(chan struct{}, 1)}, nil
 }
 
 // Accept returns the next connection of a process of our user, which has been greeted.
