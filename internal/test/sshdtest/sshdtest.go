@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,12 +145,43 @@ func (s *Server) Stop(t testing.TB) {
 	s.Drop(t)
 }
 
+// Crash kills the server and its connections. What was started through them can continue.
+func (s *Server) Crash(t testing.TB) {
+	t.Helper()
+	must.Do(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	s.killAll(t, connection) // while they are known by their parent
+	must.Do(t, s.cmd.Process.Kill())
+	s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Cut kills the connections that the server has now. The server stays, and what was started through them can
+// continue.
+func (s *Server) Cut(t testing.TB) {
+	t.Helper()
+	for _, p := range must.Get(s.Processes())(t) {
+		if connection(p) {
+			p.Signal(syscall.SIGKILL) // an error: it has ended
+		}
+	}
+}
+
+// connection reports whether a process is a connection of the server: sshd, or sshd-session of OpenSSH 9.8 on.
+func connection(p procfs.Process) bool { return strings.HasPrefix(p.Program, "sshd") }
+
 // Drop kills the server's connections and everything that was started through them. The server stays.
 func (s *Server) Drop(t testing.TB) {
 	t.Helper()
-	empty := 0 // scans in a row that have found nothing
+	s.killAll(t, func(procfs.Process) bool { return true })
+}
+
+// killAll kills the processes that match until two scans in a row have found none.
+func (s *Server) killAll(t testing.TB, match func(procfs.Process) bool) {
+	t.Helper()
+	empty := 0
 	polltest.Check(t, func() error {
-		found, err := s.processes()
+		found, err := s.Processes()
+		found = slices.DeleteFunc(found, func(p procfs.Process) bool { return !match(p) })
 		for _, p := range found {
 			p.Signal(syscall.SIGKILL) // an error: it has ended, or the next scan finds it again
 		}
@@ -163,8 +195,8 @@ func (s *Server) Drop(t testing.TB) {
 	})
 }
 
-// processes returns the processes that descend from the server, without itself, or that bear its mark.
-func (s *Server) processes() (found []procfs.Process, err error) {
+// Processes returns the processes that descend from the server, without itself, or that bear its mark.
+func (s *Server) Processes() (found []procfs.Process, err error) {
 	all, err := procfs.All()
 	if err != nil {
 		return nil, err
