@@ -99,6 +99,17 @@ func final(err error) bool {
 	return ok && e.Final
 }
 
+// seatAttempts is how many attempts in a row a job waits for if its allocation runs and the carrier gets in, but breaks.
+const seatAttempts = 3
+
+// tryAgain reports whether a job waits for the next attempt to reach an allocation that runs. The allocation may have
+// waited for hours, and srun hangs or fails while slurmctld is restarted. But what fails there each time is said. The
+// caller holds h.mu.
+func (h *host) tryAgain() bool {
+	e, ok := errors.AsType[*carry.Error](h.why)
+	return h.seat != nil && ok && !e.Final && (e.Step == carry.Reach || h.failures < seatAttempts)
+}
+
 // run opens links until the host is closed.
 func (h *host) run() {
 	for h.needed() {
@@ -445,12 +456,13 @@ func (h *host) change(ctx context.Context) error {
 
 // await returns the link, and a context that is done once its engine is lost. If there is none, it waits until an
 // attempt to open it has ended, and returns the error of that. With patient it waits for the next attempt if an
-// engine is known, because the job can be there. With call the first attempt is made at once.
+// engine is known, because the job can be there, and for some if an allocation runs. With call the first attempt is
+// made at once.
 func (h *host) await(ctx context.Context, call, patient bool) (l *link, era context.Context, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for attempts := h.attempts; ; {
-		waits := patient && h.engine.Start != ""
+		waits := patient && (h.engine.Start != "" || h.tryAgain())
 		switch {
 		case h.ctx.Err() != nil:
 			return nil, nil, errClosed

@@ -446,6 +446,39 @@ func TestAllocationThatEndsItsJobs(t *testing.T) {
 	})
 }
 
+// A carrier that does not get into an allocation which runs is no end of a job that waits for it, and neither is one
+// that breaks. What fails there each time is.
+func TestCarrierOfANewAllocationFails(t *testing.T) {
+	for _, c := range []struct {
+		step  carry.Step
+		lasts time.Duration
+		want  string
+	}{
+		{carry.Reach, time.Hour, "completed"},
+		{carry.Start, time.Second, "completed"},
+		{carry.Start, time.Hour, "failed (could not start: gpu is out of reach: starting async-repl there: nothing; see)"},
+	} {
+		t.Run(fmt.Sprint(c.step, " for ", c.lasts), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, cl := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+				cl.set(func() { cl.pends = true })
+				j := s.start("hello")
+				becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 1, Priority" })
+				m := cl.machines["1"]
+				m.set(func() { m.fails = &carry.Error{Step: c.step, Text: "nothing", Cure: "see"} })
+				cl.set(func() { cl.begin("1") })
+				l := lost(t, j)
+				if want := c.step.String() + ": nothing; see"; j.Record().Status != jobs.Queued || l.Why != want || l.Unknown {
+					t.Errorf("%s: %+v", j.Record().Status, l)
+				}
+				time.Sleep(c.lasts)
+				m.set(func() { m.fails = nil })
+				jobstest.EndsAs(t, j, c.want)
+			})
+		})
+	}
+}
+
 // A node that does not answer is out of reach, and no end.
 func TestCutNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
