@@ -165,6 +165,23 @@ func TestAdoptFromAnEngineThatIsGone(t *testing.T) {
 	})
 }
 
+// A job that was not seen to start, and that the place does not know, was never there. Its session has lost nothing.
+func TestAdoptWhatWasNeverSent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		m := newMachine(t, linktest.Runners{"wait": waits})
+		s := withFile(t, m, dir)
+		kept := s.startAs(server.Start{Tool: "wait", Kind: jobs.Python, Session: "a", Keep: true})
+		runs(t, kept)
+		s.close()
+		unsent := s.records()[0]
+		unsent.Record.ID, unsent.Record.Started = jobstest.ID(time.Now()), time.Time{}
+		later := withFile(t, m, dir)
+		later.ps.Adopt([]jobs.Past{unsent})
+		jobstest.EndsAs(t, later.here.Lookup(unsent.Record.ID), "failed (could not start: its server ended before gpu had the job)")
+	})
+}
+
 // A job that is unknown here is found at a place that is connected.
 func TestFind(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -224,6 +224,8 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 		return m.lost(fmt.Sprintf("the engine on %s sent what can't be true: %s", m.host.place, line(err.Error())))
 	case refused == nil:
 		return nil // the link is lost
+	case refused.Code == http.StatusNotFound && m.past != nil && m.past.Record.Started.IsZero():
+		return &jobs.Receipt{End: jobs.NotStarted, Detail: "its server ended before " + m.host.place + " had the job"}
 	case refused.Code == http.StatusNotFound && known:
 		return m.lost(m.host.place + " no longer knows the job; how it ended is unknown")
 	case refused.Code == http.StatusConflict:
