@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 	switch {
 	case testing:
 		os.Exit(runTests(m))
+	case len(os.Args) > 1 && os.Args[1] == cutCommand:
+		os.Exit(playCarrier(os.Args[2:]))
 	case os.Getenv(playFloor) != "":
 		os.Exit(serveFloor())
 	case os.Getenv(playCopy) != "":
