@@ -22,15 +22,16 @@ import (
 // A mirror runs a job in the engine of a host. It starts the job there, follows its life over one
 // link after another, and records it here.
 type mirror struct {
-	host  *host
-	start server.Start // without a Tool the job is there already
-	port  *jobs.Port
-	pos   stream.Position // what has come so far
-	past  *jobs.Past      // what an earlier server knew of the job; nil: it is started, or nothing was known
-	run   context.Context // done when the job is to end here, for the reason that is its cause
-	end   context.CancelCauseFunc
-	tasks sync.WaitGroup // the goroutines of the mirror, see do
-	turn  *turn          // nil: the job may be sent at once
+	host   *host
+	start  server.Start // without a Tool the job is there already
+	port   *jobs.Port
+	pos    stream.Position // what has come so far
+	past   *jobs.Past      // what an earlier server knew of the job; nil: it is started, or nothing was known
+	unseen bool            // the earlier server did not see it start
+	run    context.Context // done when the job is to end here, for the reason that is its cause
+	end    context.CancelCauseFunc
+	tasks  sync.WaitGroup // the goroutines of the mirror, see do
+	turn   *turn          // nil: the job may be sent at once
 
 	questions sync.Mutex // held while an answer or a record decides whether the job asks
 	answered  int        // the number of the question that was answered last; guarded by questions
@@ -73,6 +74,7 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.port = port
 	if m.past != nil { // first: from then on it is shown as it was known
 		m.restore()
+		m.unseen = m.past.Record.Started.IsZero()
 		m.past = nil // it has all output that had come
 	}
 	m.known = m.start.Tool == ""
@@ -224,7 +226,7 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 		return m.lost(fmt.Sprintf("the engine on %s sent what can't be true: %s", m.host.place, line(err.Error())))
 	case refused == nil:
 		return nil // the link is lost
-	case refused.Code == http.StatusNotFound && m.past != nil && m.past.Record.Started.IsZero():
+	case refused.Code == http.StatusNotFound && m.unseen:
 		return &jobs.Receipt{End: jobs.NotStarted, Detail: "its server ended before " + m.host.place + " had the job"}
 	case refused.Code == http.StatusNotFound && known:
 		return m.lost(m.host.place + " no longer knows the job; how it ended is unknown")
@@ -266,15 +268,19 @@ func (m *mirror) afterLoss(record *jobs.Record, l *link, era context.Context) {
 		return
 	}
 	receipt.End, receipt.Detail, receipt.Stop, receipt.By = jobs.PlaceLost, lost.why, nil, jobs.Unknown
+	if m.start.Kind == jobs.Python {
+		receipt.State = jobs.Lost
+	}
 	record.Status = receipt.Status()
 }
 
 const (
 	// closeTime is longer than an engine lives after it has begun to end its jobs.
 	closeTime = 6 * time.Second
-	// verdictTime bounds how long the end of an engine that has closed its link is waited for, in the words of its
-	// scheduler.
+	// verdictTime bounds how long the way in which an engine that has closed its link was lost is waited for.
 	verdictTime = 15 * time.Second
+	// seatVerdictTime is that of an engine in an allocation. Slurm waits for 30 s before it kills what is left.
+	seatVerdictTime = time.Minute
 )
 
 // awaitLoss returns how the engine of a link was lost that has ended the job without being asked to. It returns nil if
@@ -286,11 +292,15 @@ func (m *mirror) awaitLoss(l *link, era context.Context) *engineLost {
 	case <-time.After(closeTime):
 		return nil
 	}
+	wait := verdictTime
+	if m.host.seat != nil {
+		wait = seatVerdictTime
+	}
 	select {
 	case <-era.Done():
 		return m.engineLost()
 	case <-m.run.Done():
-	case <-time.After(verdictTime):
+	case <-time.After(wait):
 	}
 	return &engineLost{why: "the engine on " + m.host.place + " was ended there", served: true}
 }

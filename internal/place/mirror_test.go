@@ -135,7 +135,7 @@ func TestEngineThatIsEnded(t *testing.T) {
 				s.m.set(func() { s.m.fails = unreached })
 				s.m.running().end(false)
 				jobstest.EndsAs(t, shell, "failed ("+name+")")
-				jobstest.EndsAs(t, python, "failed ("+name+")")
+				jobstest.EndsAs(t, python, "failed ("+name+"; variables lost)")
 				if by := python.Record().Receipt.By; by != jobs.Unknown {
 					t.Errorf("it was ended by %q", by)
 				}

@@ -440,9 +440,29 @@ func TestAllocationThatEndsItsJobs(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		c.ends("1", allocation.State{Phase: allocation.Ended, End: "pod x ended: deleted"})
-		jobstest.EndsAs(t, j, "failed (pod x ended: deleted)")
+		jobstest.EndsAs(t, j, "failed (pod x ended: deleted; variables lost)")
 		jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
 		c.holds("2")
+	})
+}
+
+// A scheduler lets the engine end its jobs itself before it kills it. They say why all the same.
+func TestEngineIsTerminatedByTheScheduler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, linktest.Runners{"wait": waits})
+		j := s.startAs(inSession("wait", "a"))
+		runs(t, j)
+		c.set(func() { c.states["1"] = allocation.State{Phase: allocation.Cut, Text: "job 1, COMPLETING"} })
+		m := c.machines["1"]
+		e := m.running()
+		m.set(func() { m.fails = errors.New("srun: nothing") })
+		e.end(false)
+		time.Sleep(30 * time.Second)
+		if r := j.Record(); r.Status != jobs.Running {
+			t.Errorf("%+v", r)
+		}
+		c.ends("1", allocation.State{Phase: allocation.Ended, End: "allocation's time limit"})
+		jobstest.EndsAs(t, j, "failed (allocation's time limit; variables lost)")
 	})
 }
 
