@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"time"
 
 	"asyncrepl/internal/output"
@@ -17,6 +18,7 @@ type Document struct {
 	Title   string    `json:"title"` // the first line of what it runs
 	Session string    `json:"session,omitempty"`
 	Place   string    `json:"place,omitempty"` // the place at which it runs; left out: here
+	Where   string    `json:"where,omitempty"` // more about the place: Slurm job 812, node n2
 	// Status is queued, running, waiting_input, completed, failed or cancelled.
 	Status     string `json:"status"`
 	StatusText string `json:"status_text"`    // the status with its reason, as in replies
@@ -33,6 +35,8 @@ type Document struct {
 	Keep       bool      `json:"keep,omitempty"`       // it continues when its client quits
 	Link       string    `json:"link,omitempty"`       // what is wrong with the link to its place
 	Queued     string    `json:"queued,omitempty"`     // what it waits for at its place
+	// Input says what is known of the last input if the link was lost on its way.
+	Input string `json:"input,omitempty"`
 
 	// Listening has the TCP addresses that the job has opened and still listens on.
 	Listening []documentListener `json:"listening,omitempty"`
@@ -185,7 +189,8 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 		},
 	}
 	link := LinkOf(live)
-	r.Link, r.Queued = OneLine(rp.linkText(link)), OneLine(link.Queued)
+	r.Where = OneLine(cmp.Or(link.Where, record.Where))
+	r.Link, r.Queued, r.Input = OneLine(rp.LinkText(link)), OneLine(link.Queued), OneLine(link.Input)
 	listeners, _ := listenersOf(record, live)
 	for _, l := range listeners {
 		r.Listening = append(r.Listening, documentListener{l.Address, documentProcess(l.Process)})
@@ -210,7 +215,7 @@ func (rp *Reporter) Document(record jobs.Record, live jobs.Live, shown []jobs.Di
 	if a := record.Accepts; a != (jobs.Reader{}) {
 		r.Reader = &documentReader{a.Kind, a.By}
 	}
-	if !record.Started.IsZero() {
+	if hasElapsed(record) {
 		end := rp.time()
 		if record.Status.Final() {
 			end = record.Ended

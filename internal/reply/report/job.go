@@ -266,7 +266,7 @@ func (rp *Reporter) describe(r *Reply, record jobs.Record, live jobs.Live, in in
 			rp.activity(r, record, live.Probe)
 		}
 	case record.Status.Final():
-		if !record.Started.IsZero() {
+		if hasElapsed(record) {
 			r.Line("Elapsed", rp.elapsed(record))
 		}
 		receipt(r, record.ID, record.Receipt)
@@ -461,6 +461,11 @@ func KindText(record jobs.Record) string {
 		s += " at " + record.Place
 	}
 	return s
+}
+
+// hasElapsed reports whether it is known how long the job has run. When a job ended that was left to its place is not.
+func hasElapsed(record jobs.Record) bool {
+	return !record.Started.IsZero() && (!record.Status.Final() || !record.Ended.IsZero())
 }
 
 func (rp *Reporter) elapsed(record jobs.Record) string {

@@ -26,7 +26,7 @@ func (rp *Reporter) brief(record jobs.Record) string {
 	if rp.isPast(record) {
 		s += ", past"
 	}
-	if !record.Started.IsZero() {
+	if hasElapsed(record) {
 		s += ", " + rp.elapsed(record)
 	}
 	if text := rp.lost(record); text != "" {

@@ -19,17 +19,21 @@ func (rp *Reporter) Place(r *Reply, record jobs.Record, live jobs.Live) {
 		return
 	}
 	link := LinkOf(live)
-	if where := cmp.Or(link.Where, record.Where); where == "" { // an ended job has no link
-		r.Line("Place", record.Place)
-	} else {
-		r.Line("Place", record.Place+" ("+where+")")
-	}
-	if text := rp.linkText(link); text != "" {
+	r.Line("Place", PlaceText(record.Place, cmp.Or(link.Where, record.Where))) // an ended job has no link
+	if text := rp.LinkText(link); text != "" {
 		r.Line("Link", text)
 	}
 	if link.Input != "" {
 		r.Line("Input", link.Input)
 	}
+}
+
+// PlaceText returns the value of the Place line. where says more about the place, or is empty.
+func PlaceText(place, where string) string {
+	if where == "" {
+		return place
+	}
+	return place + " (" + where + ")"
 }
 
 // LinkOf returns what is known of the way to the place of a job.
@@ -40,8 +44,8 @@ func LinkOf(live jobs.Live) (link jobs.Link) {
 	return link
 }
 
-// linkText returns the value of the Link line, or "" if the place answers and has sent all.
-func (rp *Reporter) linkText(link jobs.Link) string {
+// LinkText returns the value of the Link line, or "" if the place answers and has sent all.
+func (rp *Reporter) LinkText(link jobs.Link) string {
 	var parts []string
 	if !link.Lost.IsZero() {
 		lost := "lost for " + seconds(rp.time().Sub(link.Lost))

@@ -61,15 +61,37 @@ func TestLinesAboutAPlace(t *testing.T) {
 			}
 			var doc map[string]any
 			must.Do(t, json.Unmarshal([]byte(asJSON(t, rp.Document(record, live, nil, nil))), &doc))
-			for name, line := range map[string]string{"place": "Place", "link": "Link", "queued": "Queued"} {
+			of := func(name string) (value string) { value, _ = doc[name].(string); return value }
+			for line, got := range map[string]string{"Place": PlaceText(of("place"), of("where")), "Link": of("link"), "Queued": of("queued"), "Input": of("input")} {
 				_, value, _ := strings.Cut(tt.want, line+": ")
 				value, _, _ = strings.Cut(value, "\n")
-				value, _, _ = strings.Cut(value, " (Slurm")
-				if got, _ := doc[name].(string); got != value {
-					t.Errorf("the document has %s %q, want %q", name, got, value)
+				if got != value {
+					t.Errorf("the document has %q for %s, want %q", got, line, value)
 				}
 			}
 		})
+	}
+}
+
+// When a job ended that was left to its place is unknown, and so is how long it ran.
+func TestElapsedOfAJobThatWasLeft(t *testing.T) {
+	now := time.Date(2026, 11, 21, 14, 3, 24, 0, time.Local)
+	record := jobs.Record{
+		ID: "J1", Spec: jobs.Spec{Kind: jobs.Shell, Place: "gpu", Title: "make"}, Status: jobs.Failed,
+		Started: now.Add(-time.Minute), Receipt: jobs.Receipt{End: jobs.LeftThere},
+	}
+	rp := &Reporter{now: func() time.Time { return now }}
+	r := &Reply{}
+	rp.describe(r, record, jobs.Live{}, inputContext{})
+	const status = "failed (left to its place when its server ended; how it ended is unknown)"
+	if got := r.String(); strings.Contains(got, "Elapsed") || !strings.Contains(got, status) {
+		t.Errorf("the reply is\n%s", got)
+	}
+	if got, want := rp.Line(record), "J1 "+status+", shell at gpu: make"; got != want {
+		t.Errorf("the line is %q, want %q", got, want)
+	}
+	if got := rp.Document(record, jobs.Live{}, nil, nil).Elapsed; got != 0 {
+		t.Errorf("the document says that it ran for %v s", got)
 	}
 }
 
