@@ -230,6 +230,9 @@ var endTexts = map[End]string{
 	Misreported: "its place reported an end that can't be",
 }
 
+// Unseen reports whether the job was at a place that has not reported how it ended. It can still run there.
+func (r Receipt) Unseen() bool { return r.End == PlaceLost || r.End == LeftThere }
+
 // how returns the end in words, without the part of Text about variables.
 func (r Receipt) how() string {
 	switch {

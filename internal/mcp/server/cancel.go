@@ -30,6 +30,8 @@ func (c *call) cancelJob(ctx context.Context) (*report.Reply, error) {
 		defer c.progress.Start(ctx, 0, func() delivery.Note { return delivery.Note{Line: "ending the processes it left running"} })()
 		switch found := c.endRemains(limited, j, c.args.Force, &w); {
 		case found:
+		case j.Record().Receipt.Unseen():
+			w.Line("Note", "it had ended before, and nothing of it can be ended from here")
 		case j.Record().Kind == jobs.Python:
 			w.Line("Note", "it had ended before; what it started belongs to its session, and restart_python_worker ends that")
 		default:
