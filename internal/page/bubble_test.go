@@ -13,6 +13,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -357,6 +358,62 @@ func TestAnswersOverHTTPHaveTime(t *testing.T) {
 			}
 			c.Close()
 			<-b.left
+		}
+	})
+}
+
+// A page shows that the link to the place of a job is lost, for how long, and that it is back, also if nothing
+// announces it. Once no such job is running, nothing wakes the server for that.
+func TestLostLinkOnAPage(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		var link atomic.Pointer[jobs.Link]
+		link.Store(&jobs.Link{Queued: "Slurm job 812, Priority"})
+		stop := make(chan struct{})
+		j := jobstest.Start(t, b.Registry, jobs.Spec{Kind: jobs.Shell, Title: "train", Place: "gpu"}, runs(func(_ context.Context, p *jobs.Port) {
+			p.SetLink(func() jobs.Link { return *link.Load() })
+			p.Changed()
+			<-stop
+		}))
+		p := b.tab().listed()
+		p.opens(j, 0)
+		shows := func(want string) {
+			t.Helper()
+			begun := time.Now()
+			p.until(want, func() bool {
+				r := p.rows[j.ID()]
+				return p.job != nil && fmt.Sprint(p.job.Place, p.job.Away) == want && fmt.Sprint(r.Place, r.Away) == want
+			})
+			if took := time.Since(begun); took > 2500*time.Millisecond {
+				t.Errorf("%s is shown after %v", want, took)
+			}
+		}
+		shows("gpu{  Slurm job 812, Priority}")
+		link.Store(&jobs.Link{Where: "Slurm job 812"})
+		shows("gpu{Slurm job 812  }")
+		lost := time.Now()
+		link.Store(&jobs.Link{Where: "Slurm job 812", Lost: lost, Why: "cut", AsOf: lost})
+		words := func(d int) string {
+			return fmt.Sprintf("gpu{Slurm job 812 lost for %ds (cut); as of %s }", d, lost.Local().Format(time.TimeOnly))
+		}
+		p.until("the loss", func() bool { return p.rows[j.ID()].Link != "" })
+		first := int(time.Since(lost).Seconds())
+		shows(words(first))
+		shows(words(first + 2))
+		shows(words(first + 4))
+		link.Store(&jobs.Link{Where: "Slurm job 812"})
+		shows("gpu{Slurm job 812  }")
+		close(stop)
+		p.until("the end", func() bool { return p.rows[j.ID()].Status == "completed" })
+		go func() { // ends with the connection
+			for p.step(context.Background()) == nil {
+			}
+		}()
+		time.Sleep(time.Minute)
+		before := schedulings()
+		const pings = 100
+		time.Sleep(pings * 30 * time.Second)
+		if n := schedulings() - before; n > 10*pings {
+			t.Errorf("%d goroutines were run for %d pings", n, pings)
 		}
 	})
 }

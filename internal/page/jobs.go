@@ -33,7 +33,21 @@ type Brief struct {
 	Started    time.Time   `json:"started,omitzero"`
 	Ended      time.Time   `json:"ended,omitzero"`
 	Question   *Question   `json:"question,omitempty"` // the input that it waits for
-	Server     string      `json:"server,omitempty"`   // set on a page over several servers
+	Away                   // about the way to Place
+	Server     string      `json:"server,omitempty"` // set on a page over several servers
+}
+
+// An Away is what is known of the way to the place of a job that has not ended, in the words of replies.
+type Away struct {
+	Where  string `json:"where,omitempty"`  // more about the place: Slurm job 812, node n2
+	Link   string `json:"link,omitempty"`   // what is wrong with the link
+	Queued string `json:"queued,omitempty"` // what the job waits for there
+}
+
+// away returns what is known of the way to the place of a job. It is zero for a job that runs here.
+func (a *api) away(j *jobs.Job) Away {
+	link := report.LinkOf(j.Live())
+	return Away{view.Line(link.Where, briefMax), view.Line(a.reporter.LinkText(link), briefMax), view.Line(link.Queued, briefMax)}
 }
 
 // A Question is the input that a job waits for.
@@ -51,6 +65,9 @@ func (a *api) brief(record jobs.Record) Brief {
 		ID: record.ID, Kind: record.Kind, Title: view.Line(record.Title, briefMax), Session: view.Line(record.Session, briefMax), Place: view.Line(record.Place, briefMax),
 		Status: record.Status, StatusText: view.Line(report.StatusText(record), briefMax),
 		Past: record.Status.Final() && a.jobs.Lookup(record.ID) == nil, Created: record.Created.UTC(), Started: record.Started.UTC(), Ended: record.Ended.UTC(),
+	}
+	if j := a.jobs.Lookup(record.ID); record.Place != "" && j != nil {
+		b.Away = a.away(j)
 	}
 	if q := record.Question; record.Asks() && q != nil {
 		b.Question = &Question{q.Kind, view.Line(q.Prompt, briefMax), view.Line(q.By, briefMax)}
@@ -356,7 +373,11 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, j *jobs.Job) {
 		soon, cancel := context.WithTimeout(r.Context(), deliverTime)
 		defer cancel()
 		if _, found := j.Cleanup(soon, st); !found {
-			refuse(w, http.StatusConflict, "Job %s has ended: %s. Nothing of it is running.", j.ID(), report.StatusText(record))
+			left := "Nothing of it is running"
+			if record.Receipt.Unseen() {
+				left = "Nothing of it can be ended from here"
+			}
+			refuse(w, http.StatusConflict, "Job %s has ended: %s. %s.", j.ID(), report.StatusText(record), left)
 			return
 		}
 	}

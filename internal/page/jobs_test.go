@@ -426,6 +426,22 @@ func TestCancelIsByAPerson(t *testing.T) {
 	}
 }
 
+// Of a job that was given up, and can still run at its place, a cancel does not say that nothing runs.
+func TestCancelOfAJobThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	j := jobstest.Start(t, w.Jobs(), jobs.Spec{Kind: jobs.Shell, Title: "train", Place: "gpu"}, givesUp{})
+	jobstest.End(t, j)
+	w.refuses("POST", "/api/jobs/"+j.ID()+"/cancel", `{}`, http.StatusConflict, "has ended: failed (it may still run there). Nothing of it can be ended from here.")
+}
+
+// givesUp is a job at a place that is out of reach.
+type givesUp struct{}
+
+func (givesUp) Run(context.Context, *jobs.Port) jobs.Outcome {
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.PlaceLost, Detail: "it may still run there"}}
+}
+
 // A cancel of a job that has ended ends what it left running.
 func TestCancelEndsWhatAJobLeft(t *testing.T) {
 	t.Parallel()

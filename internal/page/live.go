@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,8 +104,11 @@ type live struct {
 	pause *time.Timer
 	sent  int // bytes, in this round
 
-	listless bool      // it has no list: another connection of the page has one
-	list     jobs.Mark // the page has the list as it was then
+	listless bool            // it has no list: another connection of the page has one
+	list     jobs.Mark       // the page has the list as it was then
+	away     map[string]Away // what the page shows of the ways to jobs at places that have not ended, by their ids
+	looked   time.Time       // when the ways were looked at last
+	way      Away            // what the page shows of the way to the open job
 
 	job     *jobs.Job       // the open job; nil: none is
 	changed <-chan struct{} // closed when the page has an old state of it; nil: it has none
@@ -126,7 +130,7 @@ func (a *api) serveLive(w http.ResponseWriter, r *http.Request) {
 	defer conn.CloseNow()
 	conn.SetReadLimit(messageMax)
 	l := &live{
-		api: a, conn: conn, pause: time.NewTimer(0), listless: r.URL.Query().Get("list") == "no",
+		api: a, conn: conn, away: make(map[string]Away), pause: time.NewTimer(0), listless: r.URL.Query().Get("list") == "no",
 		opens: make(chan Request, 1), draws: make(chan Request, 1), // the last one counts
 		refusals: make(chan string, 1), // others are dropped: a page needs one
 	}
@@ -215,6 +219,7 @@ func (l *live) serve() {
 		case <-l.changed:
 		case <-more:
 		case <-l.pause.C: // the state is too old
+		case <-l.lookAgain():
 		case r := <-l.opens:
 			err = l.open(r)
 		case r := <-l.draws:
@@ -251,6 +256,9 @@ func (l *live) round() (more <-chan struct{}, err error) {
 	defer busy.Add(-1)
 	for {
 		if err = l.sendChanges(); err == nil {
+			err = l.sendWays()
+		}
+		if err == nil {
 			err = l.sendJob()
 		}
 		if err == nil {
@@ -308,7 +316,7 @@ func (l *live) sendList() error {
 			}
 			u = Update{Jobs: []Brief{}}
 		}
-		u.Jobs = append(u.Jobs, l.brief(record))
+		u.Jobs = append(u.Jobs, l.listed(record))
 	}
 	u.Complete = true
 	return l.send(u)
@@ -321,21 +329,81 @@ func (l *live) sendChanges() error {
 	}
 	changed, removed, now := l.jobs.ChangedSince(l.list)
 	l.list = now
-	for len(changed) > 0 {
-		n := min(len(changed), listMax)
-		u := Update{}
-		for _, j := range changed[:n] {
-			u.Jobs = append(u.Jobs, l.brief(j.Record()))
-		}
-		if err := l.send(u); err != nil {
-			return err
-		}
-		changed = changed[n:]
+	if err := l.sendBriefs(changed); err != nil {
+		return err
 	}
 	if len(removed) > 0 {
 		return l.send(Update{Removed: removed})
 	}
 	return nil
+}
+
+// sendBriefs sends what the list shows of some jobs.
+func (l *live) sendBriefs(list []*jobs.Job) error {
+	for part := range slices.Chunk(list, listMax) {
+		u := Update{}
+		for _, j := range part {
+			u.Jobs = append(u.Jobs, l.listed(j.Record()))
+		}
+		if err := l.send(u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed returns a job for the list, and notes what the page then shows of the way to its place.
+func (l *live) listed(record jobs.Record) Brief {
+	b := l.brief(record)
+	if b.Place == "" || b.Status.Final() {
+		delete(l.away, b.ID)
+	} else {
+		l.away[b.ID] = b.Away
+	}
+	return b
+}
+
+// wayAge is how old it can be what a page shows of the way to a place. Nothing announces that a link is lost, and
+// the words say for how long it has been.
+const wayAge = 2 * time.Second
+
+// isAway reports whether the open job is at a place, and has not ended.
+func (l *live) isAway() bool {
+	if l.job == nil {
+		return false
+	}
+	r := l.job.Record()
+	return r.Place != "" && !r.Status.Final()
+}
+
+// lookAgain returns a channel that gets a value when it is time to look at the ways to places, or nil if the page
+// shows no job there.
+func (l *live) lookAgain() <-chan time.Time {
+	if len(l.away) == 0 && !l.isAway() {
+		return nil
+	}
+	return time.After(time.Until(l.looked.Add(wayAge)))
+}
+
+// sendWays sends the jobs whose way to their place the page shows as it was too long ago. The state of the open job
+// follows.
+func (l *live) sendWays() error {
+	if time.Since(l.looked) < wayAge {
+		return nil
+	}
+	l.looked = time.Now()
+	if l.isAway() && l.api.away(l.job) != l.way {
+		l.changed = nil
+	}
+	var changed []*jobs.Job
+	for id, shown := range l.away {
+		if j := l.jobs.Lookup(id); j == nil {
+			delete(l.away, id)
+		} else if l.api.away(j) != shown {
+			changed = append(changed, j)
+		}
+	}
+	return l.sendBriefs(changed)
 }
 
 // open makes a job the open one, or closes it.
@@ -372,7 +440,7 @@ func (l *live) sendJob() error {
 			return nil
 		}
 	}
-	l.changed, l.stated, l.stale = l.job.Changed(), time.Now(), false
+	l.changed, l.stated, l.stale, l.way = l.job.Changed(), time.Now(), false, l.api.away(l.job)
 	d := l.document(l.job)
 	return l.send(Update{Job: &d})
 }

@@ -9,8 +9,9 @@
 // The package knows no tokens, no cookies and no other servers. Its caller decides who can ask: it
 // checks Host, Origin and who has logged in before it calls a handler.
 //
-// An open page has one WebSocket, /api/live, see live.go. Nothing polls: the registry and the open job
-// announce what changes, so a page on which nothing happens costs a ping every 30 seconds.
+// An open page has one WebSocket, /api/live, see live.go. The registry and the open job announce what
+// changes, so a page on which nothing happens costs a ping every 30 seconds. Only what is known of the way to
+// a job at another place is looked at again, every 2 seconds.
 //
 // Begin with [API], then live.go.
 package page

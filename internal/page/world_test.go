@@ -162,6 +162,8 @@ type row struct {
 	Past                             bool
 	Created                          time.Time
 	Question                         *struct{ Kind, Prompt, By string }
+	Place                            string
+	page.Away
 }
 
 // A state is a job, as a page reads it.

@@ -4,12 +4,15 @@ package browsertest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -280,6 +283,48 @@ total = 1`)
 	if want := jobstest.Output(j); download != want {
 		t.Errorf("the download is %q, want %q", download, want)
 	}
+}
+
+// A job at a place has its place, what it waits for there, and a lost link, in the list and where it is open.
+func TestPlaceOnThePage(t *testing.T) {
+	b := newBench(t)
+	var link atomic.Pointer[jobs.Link]
+	link.Store(&jobs.Link{Queued: "Slurm job 812, Priority"})
+	stop := make(chan struct{})
+	j := jobstest.Start(t, b.Jobs(), jobs.Spec{Kind: jobs.Shell, Title: "train", Place: "gpu"}, awayJob{&link, stop})
+	defer close(stop)
+	tb := b.open(path(j))
+	tb.shows(row(j)+" .where", "gpu")
+	tb.shows(row(j)+" .away", "Queued: Slurm job 812, Priority")
+	tb.shows("header.job .away", "Queued: Slurm job 812, Priority")
+	link.Store(&jobs.Link{Where: "Slurm job 812, node n2"})
+	tb.until(`document.querySelector(".away") === null`)
+	tb.shows(".facts", "gpu (Slurm job 812, node n2)")
+	lost := time.Now()
+	link.Store(&jobs.Link{Where: "Slurm job 812, node n2", Lost: lost, Why: "<b>cut</b>", AsOf: lost, Input: "not delivered"})
+	for _, at := range []string{row(j) + " .away", "header.job .away"} {
+		tb.shows(at, "(<b>cut</b>); as of "+lost.Local().Format(time.TimeOnly))
+		text := fmt.Sprintf("document.querySelector(%s).innerText", quote(at))
+		before := value[string](tb, text)
+		tb.until(text + " !== " + quote(before)) // for how long is counted
+		tb.shows(at, "Link: lost for ")
+	}
+	tb.shows(".facts", "not delivered")
+	link.Store(&jobs.Link{})
+	tb.until(`document.querySelector(".away") === null`)
+}
+
+// An awayJob is a job at a place, without a place.
+type awayJob struct {
+	link *atomic.Pointer[jobs.Link]
+	stop chan struct{}
+}
+
+func (a awayJob) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.SetLink(func() jobs.Link { return *a.link.Load() })
+	p.Changed()
+	<-a.stop
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun}}
 }
 
 // A search finds text in a log and in a terminal, and says which of how many places it shows.

@@ -5,7 +5,7 @@ import { isLost, post, serverName, state } from '/live.mjs';
 import { count, isLive, moment, short, size, span } from '/format.mjs';
 import { Answer } from '/answer.mjs';
 import { keyOf, Output } from '/output.mjs';
-import { Elapsed, Status } from '/status.mjs';
+import { awayText, Elapsed, placeText, Status } from '/status.mjs';
 
 export function Job() {
   const { job } = state;
@@ -23,6 +23,7 @@ export function Job() {
         <${Server} id=${job.server} />
         <${Stop} key=${job.id} job=${job} />
       </div>
+      ${awayText(job) && html`<p class="away">${awayText(job)}</p>`}
       <${Facts} job=${job} />
     </header>
     <${Output} key=${keyOf(job)} job=${job} />
@@ -70,6 +71,8 @@ class Stop extends Component {
 function Facts({ job }) {
   const r = job.receipt ?? {};
   const facts = [
+    ['place', placeText(job)],
+    ['input', job.input],
     ['created', !job.started && moment(job.created)],
     ['started', job.started && moment(job.started)],
     ['ended', job.ended && moment(job.ended)],

@@ -3,7 +3,7 @@
 import { html, Component } from '/vendor/preact.mjs';
 import { announce, hasLogin, logOut, serverName, state, waits } from '/live.mjs';
 import { count, short } from '/format.mjs';
-import { Elapsed, Status } from '/status.mjs';
+import { awayText, Elapsed, placeText, Status } from '/status.mjs';
 
 const step = 300; // rows that are shown at once
 const filter = { text: '', status: '', session: '', server: '', rows: step };
@@ -26,7 +26,7 @@ function matches() {
     if (filter.session && job.session !== filter.session) return false;
     if (filter.server && job.server !== filter.server) return false;
     if (!words.length) return true;
-    const text = [job.title, job.kind, job.status, job.status_text, job.session, job.place, job.question?.prompt, workspaces.get(job.server)].join(' ').toLowerCase();
+    const text = [job.title, job.kind, job.status, job.status_text, job.session, placeText(job), awayText(job), job.question?.prompt, workspaces.get(job.server)].join(' ').toLowerCase();
     return words.every(word => text.includes(word));
   };
 }
@@ -39,10 +39,12 @@ class Row extends Component {
 
   render({ job, current, server }) {
     const where = [server?.replace(/\/+$/, '').split('/').at(-1), job.place, job.session || !server && job.kind].filter(Boolean).join(' · ');
+    const away = awayText(job);
     return html`
       <li><a class="row" href=${jobPath(job)} data-job=${job.id} data-status=${job.status} aria-current=${current ? 'page' : null}>
         <bdi class="title">${short(job.title)}</bdi><${Elapsed} job=${job} />
-        <${Status} job=${job} /><span class="where" title=${server}>${where}</span>
+        <${Status} job=${job} /><span class="where" title=${[server, placeText(job)].filter(Boolean).join(' · ') || null}>${where}</span>
+        ${away && html`<span class="away" title=${away}>${away}</span>`}
       </a></li>`;
   }
 }

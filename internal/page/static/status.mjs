@@ -10,6 +10,12 @@ export function Status({ job }) {
   return html`<span class="status" data-status=${job.status}>${short(asks(job) ? waiting : job.status_text || job.status, 200)}</span>`;
 }
 
+// placeText names the place of a job, if it is not here.
+export const placeText = ({ place, where }) => place && where ? `${place} (${where})` : place;
+
+// awayText says what is wrong with the link to the place of a job, or what the job waits for there.
+export const awayText = ({ link, queued }) => link ? `Link: ${link}` : queued && `Queued: ${queued}`;
+
 export class Elapsed extends Component {
   componentDidMount() { this.keep(); }
   componentDidUpdate() { this.keep(); }
@@ -27,7 +33,7 @@ export class Elapsed extends Component {
   }
 
   render({ job }) {
-    if (!job.started) return null;
+    if (!job.started || !isLive(job) && !job.ended) return null; // how long it ran can be unknown
     const end = job.ended ? Date.parse(job.ended) : lostAt(job) || Date.now();
     return html`<time class="elapsed">${span(Math.max(0, end - Date.parse(job.started)) / 1000, Boolean(job.ended))}</time>`;
   }

@@ -49,6 +49,7 @@ func clean(b *page.Brief, server string) error {
 	short := func(s string) string { return view.Line(s, maxText) }
 	b.Kind, b.Status = jobs.Kind(short(string(b.Kind))), jobs.Status(short(string(b.Status)))
 	b.Title, b.Session, b.Place, b.StatusText = short(b.Title), short(b.Session), short(b.Place), short(b.StatusText)
+	b.Away = page.Away{Where: short(b.Where), Link: short(b.Link), Queued: short(b.Queued)}
 	if q := b.Question; q != nil {
 		q.Kind, q.Prompt, q.By = short(q.Kind), short(q.Prompt), short(q.By)
 	}
