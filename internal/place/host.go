@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,8 @@ type host struct {
 	mayKeep  bool             // the engine can keep a session: it was left by an earlier server, or a job of Python was kept
 	keeps    bool             // the host is closed, and some of its jobs or sessions continue there
 	rooms    map[room]bool    // the sessions that live there
+	noted    []string         // the jobs in the file of our engines
+	noting   bool             // noteJobs waits
 	settled  chan struct{}    // closed, and replaced, when something of the above has changed
 	offset   time.Duration    // what our clock is ahead of the engine's
 	measured bool             // offset is known
@@ -491,13 +494,44 @@ func (h *host) use(m *mirror) (release func()) {
 	h.mirrors[m] = true
 	h.coming--
 	h.mayKeep = h.mayKeep || m.start.Keep && m.start.Kind == jobs.Python
+	h.noteJobs()
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.mirrors, m)
 		h.forget()
 		h.settle()
+		h.noteJobs()
 	}
+}
+
+// noteTime is how long a job runs before the file of our engines has it. Most have ended by then, and cost no write.
+const noteTime = time.Second
+
+// noteJobs notes the jobs of the host in noteTime, so that people find them if this server is killed. The caller
+// holds h.mu.
+func (h *host) noteJobs() {
+	if h.set.File == nil || h.noting || h.ctx.Err() != nil {
+		return
+	}
+	h.noting = true
+	time.AfterFunc(noteTime, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.noting = false
+		if h.ctx.Err() == nil && !slices.Equal(h.noted, h.jobs()) {
+			h.note()
+		}
+	})
+}
+
+// jobs returns the ids of the jobs that need the link, the newest if there are many. The caller holds h.mu.
+func (h *host) jobs() (ids []string) {
+	for m := range h.mirrors {
+		ids = append(ids, m.port.ID())
+	}
+	slices.Sort(ids)
+	return ids[max(0, len(ids)-keyfile.MaxJobs):]
 }
 
 // forget notes that no session lives there if no engine does and nothing comes that would start one: the attempt to
@@ -565,7 +599,8 @@ func (h *host) note() {
 	if h.engine.Start == "" && (h.seat == nil || !h.seat.held()) {
 		err = file.Remove(h.name)
 	} else {
-		e := keyfile.Engine{Place: h.place, Greeting: h.engine}
+		h.noted = h.jobs()
+		e := keyfile.Engine{Place: h.place, Greeting: h.engine, Jobs: h.noted}
 		if h.seat != nil {
 			e.Allocation, e.Job = h.seat.noted()
 		}
@@ -697,7 +732,9 @@ func (h *host) goodbye(ctx context.Context) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep
+	if h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep; h.keeps {
+		h.note()
+	}
 }
 
 // closes reports whether the engine was asked to end its jobs, or will be at once.

@@ -25,6 +25,7 @@ type Engine struct {
 	Allocation string       `json:"allocation,omitempty"` // its name at the scheduler; empty: the engine has no allocation yet, or needs none
 	Job        string       `json:"job,omitempty"`        // the one job of the allocation; empty: the allocation is for a session
 	Sessions   []Session    `json:"sessions,omitempty"`
+	Jobs       []string     `json:"jobs,omitempty"`       // the jobs that run there, except the newest
 }
 
 // A Session is one that lives at a place.
@@ -39,6 +40,9 @@ const (
 	maxText     = 256     // bytes of a text
 	maxSessions = 1000    // sessions of one engine
 )
+
+// MaxJobs bounds the jobs of one engine.
+const MaxJobs = 1000
 
 // allocations are the names that schedulers give: 812, 812_3, 812+0, namespace/pod. None of them is an option.
 var allocations = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9_.+:/-]{0,255}$`)
@@ -57,10 +61,17 @@ func check(name string, e Engine) error {
 	if e.Allocation != "" && !allocations().MatchString(e.Allocation) {
 		return fmt.Errorf("%q is not the name of an allocation", e.Allocation)
 	}
+	ids := e.Jobs
 	if e.Job != "" {
-		if id, err := ulid.ParseStrict(e.Job); err != nil || id.String() != e.Job {
-			return fmt.Errorf("%q is not the id of a job", e.Job)
+		ids = append([]string{e.Job}, ids...)
+	}
+	for _, job := range ids {
+		if id, err := ulid.ParseStrict(job); err != nil || id.String() != job {
+			return fmt.Errorf("%q is not the id of a job", job)
 		}
+	}
+	if len(e.Jobs) > MaxJobs {
+		return fmt.Errorf("the engine %q has %d jobs, and %d is the limit", name, len(e.Jobs), MaxJobs)
 	}
 	if len(e.Sessions) > maxSessions {
 		return fmt.Errorf("the engine %q has %d sessions, and %d is the limit", name, len(e.Sessions), maxSessions)

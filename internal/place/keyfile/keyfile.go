@@ -75,7 +75,8 @@ func TakeOver(dir, workspace, places string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range ended(root, workspace, places) {
+	fits := func(c content) bool { return c.Workspace == workspace && c.Places == places }
+	for _, key := range ended(root, fits) {
 		if f := take(root, key); f != nil {
 			return f, nil
 		}
@@ -109,9 +110,55 @@ func own(info os.FileInfo) bool { return int(info.Sys().(*syscall.Stat_t).Uid) =
 // maxFiles bounds the number of files that are read.
 const maxFiles = 1000
 
-// ended returns the keys of the files that can be taken over if no process holds their locks. Files with
-// engines come first, and then the newest ones.
-func ended(root *os.Root, workspace, places string) []string {
+// A Left is what a server that has ended has left at places.
+type Left struct {
+	Workspace, Places string // its workspace, and the path of its file of places
+	Engines           map[string]Engine
+}
+
+// ReadLeft returns what servers have left at places that no server has taken over, the newest first. It takes
+// nothing over. Without a directory there is nothing. A file that was made where locks don't work is not read: whether its server lives is unknown.
+func ReadLeft(dir string) (list []Left, err error) {
+	if dir == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("reading the keys of places: %w", err)
+	}
+	defer root.Close()
+	for _, key := range ended(root, func(c content) bool { return len(c.Engines) > 0 }) {
+		if lives(root, key) {
+			continue
+		}
+		c, _, err := read(root, key) // again: a server can have changed it and ended since
+		if err == nil && len(c.Engines) > 0 {
+			list = append(list, Left{c.Workspace, c.Places, c.Engines})
+		}
+	}
+	return list, nil
+}
+
+// lives reports whether a process has locked the file of a key, or the file is gone.
+func lives(root *os.Root, key string) bool {
+	if _, ours := living.Load(key); ours { // to close the lock would release it
+		return true
+	}
+	file, err := openOwn(root, key+lockSuffix, os.O_RDONLY)
+	if err != nil {
+		return true
+	}
+	defer file.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	err = unix.FcntlFlock(file.Fd(), unix.F_GETLK, &lock)
+	return err != nil || lock.Type != unix.F_UNLCK
+}
+
+// ended returns the keys of the files that were made where locks work and fit. If no process holds the lock of
+// one, its server has ended. Files with engines come first, and then the newest ones.
+func ended(root *os.Root, fits func(content) bool) []string {
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil
@@ -130,7 +177,7 @@ func ended(root *os.Root, workspace, places string) []string {
 			continue
 		}
 		c, changed, err := read(root, key)
-		if err == nil && c.Locked && c.Workspace == workspace && c.Places == places {
+		if err == nil && c.Locked && fits(c) {
 			empty := 0
 			if len(c.Engines) == 0 {
 				empty = 1
@@ -235,7 +282,7 @@ func (f *File) Engines() map[string]Engine {
 	defer f.mu.Unlock()
 	all := maps.Clone(f.content.Engines)
 	for name, e := range all {
-		e.Sessions = slices.Clone(e.Sessions)
+		e.Sessions, e.Jobs = slices.Clone(e.Sessions), slices.Clone(e.Jobs)
 		all[name] = e
 	}
 	return all
@@ -247,7 +294,7 @@ func (f *File) Set(name string, e Engine) error {
 	if err := check(name, e); err != nil {
 		return fmt.Errorf("noting an engine in the key file: %w", err)
 	}
-	e.Sessions = slices.Clone(e.Sessions)
+	e.Sessions, e.Jobs = slices.Clone(e.Sessions), slices.Clone(e.Jobs)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.content.Engines == nil { // null in a file that was taken over

@@ -80,6 +80,7 @@ var full = keyfile.Engine{
 	Allocation: "812",
 	Job:        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
 	Sessions:   []keyfile.Session{{Kind: jobs.Python, Name: "main"}, {Kind: jobs.Shell, Name: "main"}},
+	Jobs:       []string{"01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAW"},
 }
 
 // A server is a process of this program.
@@ -117,6 +118,36 @@ func takeOver(t *testing.T, dir, workspace, places string) *keyfile.File {
 	f := must.Get(keyfile.TakeOver(dir, workspace, places))(t)
 	t.Cleanup(func() { f.Close(false) })
 	return f
+}
+
+// What a server has left at places is read once it has ended, and until another one takes it over. Reading takes
+// nothing over, and does not release the lock of a server in the same process.
+func TestWhatServersHaveLeft(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state", "places")
+	left := func(why string, want ...keyfile.Left) {
+		t.Helper()
+		if got := must.Get(keyfile.ReadLeft(dir))(t); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v was left, want %+v", why, got, want)
+		}
+	}
+	left("without a directory")
+	s := start(t, "serve", dir)
+	left("the server lives")
+	s.kill()
+	all := keyfile.Left{Workspace: "/work", Places: "/places.json", Engines: map[string]keyfile.Engine{"gpu": full}}
+	left("the server was killed", all)
+	left("it was read before", all)
+	f := takeOver(t, dir, "/work", "/places.json")
+	if f.Key() != s.key {
+		t.Fatal("the file was not taken over")
+	}
+	left("another server of this process has it")
+	if beside := start(t, "serve", dir); beside.key == s.key {
+		t.Error("the lock was released")
+	}
+	must.Do(t, f.Remove("gpu"))
+	must.Do(t, f.Close(false))
+	left("nothing is there any more")
 }
 
 // A file belongs to the server that made it until that is killed; then to the next one of the same workspace.
