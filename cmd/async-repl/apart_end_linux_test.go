@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -23,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/mcp/client"
-	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
 )
@@ -340,7 +338,10 @@ func TestCommandsReachTenantsInASandbox(t *testing.T) {
 			t.Errorf("wait: %q, exit %d", out, code)
 		}
 		if tenant == bob {
-			bob.attach(job, "Ctrl-] detaches.", "Ada\r")
+			seat := bob.attach(job)
+			seat.shows("Ctrl-] detaches.")
+			seat.types("Ada\r")
+			seat.ends()
 		} else if out, code := tenant.person("send", job, "Ada"); out != "delivered\n" || code != 0 {
 			t.Errorf("send: %q, exit %d", out, code)
 		}
@@ -351,37 +352,4 @@ func TestCommandsReachTenantsInASandbox(t *testing.T) {
 			t.Errorf("logs: %q, exit %d", out, code)
 		}
 	}
-}
-
-// attach attaches a person's terminal to a job, and types keys once it shows a text.
-func (s *started) attach(job, shows, keys string) {
-	s.t.Helper()
-	pty := must.Get(tty.Open(24, 80))(s.t)
-	cmd := exec.Command(ownProgram(s.t), "attach", job)
-	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = pty.Slave(), pty.Slave(), pty.Slave()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	must.Do(s.t, cmd.Start())
-	var shown lockedBuffer
-	var reading sync.WaitGroup
-	reading.Go(func() { // joined below; ends with the terminal
-		b := make([]byte, 4096)
-		for {
-			n, err := pty.Master().Read(b)
-			shown.Write(b[:n])
-			if errors.Is(err, fs.ErrClosed) {
-				return
-			}
-		}
-	})
-	polltest.Check(s.t, func() error {
-		if text := shown.String(); !strings.Contains(text, shows) {
-			return fmt.Errorf("attach shows %q", text)
-		}
-		return nil
-	})
-	must.Get(pty.Master().WriteString(keys))(s.t)
-	cmd.Wait()
-	pty.Close()
-	reading.Wait()
 }

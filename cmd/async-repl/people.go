@@ -39,7 +39,7 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		defer release()
 		c := people.Config{
 			Version: ownVersion(), Places: places(),
-			Past: readRecords, Own: func() (*client.Client, io.Closer, error) { return startOwn(std.err) },
+			Past: readRecords, KeyFiles: keyFiles(), Own: func() (*client.Client, io.Closer, error) { return startOwn(std.err) },
 			Confine: canConfine, Browse: browse, In: std.in, Out: std.out, Err: std.err,
 		}
 		c.Restorer, _ = commandLine(restoreCommand) // an error: attach says that it can't be started
@@ -50,6 +50,16 @@ func person(name string) func(ctx context.Context, args []string, std standardSt
 		}
 		return people.Run(ctx, append([]string{name}, args...), c)
 	}
+}
+
+// keyFiles returns the directory in which a server that a client starts here notes what it has at places, or "".
+func keyFiles() string {
+	dir, _ := os.Getwd() // an error: it matters to other settings only
+	set, err := parseSettings(nil, os.Getenv, dir, false)
+	if err != nil || set.StateDir == "" { // an error: a command that needs the settings says so
+		return ""
+	}
+	return filepath.Join(set.StateDir, "places")
 }
 
 // openWith runs the program that opens an address in a browser. A Ctrl-C here does not end the browser.

@@ -16,11 +16,17 @@ import (
 	"asyncrepl/internal/test/readmetest"
 )
 
+// command returns a command of the program beside the server, where the server listens.
+func (s *started) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(ownProgram(s.t), args...)
+	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
+	return cmd
+}
+
 // person runs a command beside the server, where the server listens.
 func (s *started) person(args ...string) (out string, code int) {
 	s.t.Helper()
-	cmd := exec.Command(ownProgram(s.t), args...)
-	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
+	cmd := s.command(args...)
 	b, err := cmd.CombinedOutput()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		s.t.Fatal(err)

@@ -5,6 +5,7 @@ package people
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -24,6 +27,7 @@ import (
 	"asyncrepl/internal/runner"
 	"asyncrepl/internal/terminal/tty"
 	"asyncrepl/internal/text/escape"
+	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
 )
 
@@ -49,6 +53,9 @@ func (c *Config) attach() *cobra.Command {
 		f := c.reach(ctx)
 		defer f.close()
 		j, err := f.find(ctx, args[0])
+		if err == nil {
+			err = j.adrift()
+		}
 		switch {
 		case err != nil:
 			return err
@@ -62,7 +69,11 @@ func (c *Config) attach() *cobra.Command {
 			}
 			return err
 		}
-		fmt.Fprintf(c.Err, "Attached to job %s. Ctrl-] detaches.\n", j.ID)
+		at := ""
+		if j.Place != "" {
+			at = " at " + report.PlaceText(j.Place, j.Where)
+		}
+		fmt.Fprintf(c.Err, "Attached to job %s%s. Ctrl-] detaches.\n", j.ID, at)
 		restore, err := c.takeTerminal(in, j.ID)
 		if err != nil {
 			return err
@@ -73,6 +84,12 @@ func (c *Config) attach() *cobra.Command {
 		if end := exit(0); errors.As(err, &end) || err == nil {
 			if j.Document, err = j.at.document(context.WithoutCancel(ctx), j.ID); err == nil {
 				fmt.Fprintf(c.Err, "\nDetached: job %s %s.\n", j.ID, j.StatusText)
+				for _, line := range awayLines(j.Document) {
+					fmt.Fprintln(c.Err, line)
+				}
+			}
+			if lost := a.lost.Load(); lost != nil && end == 0 {
+				return fmt.Errorf("some of what you typed was %w", lost)
 			}
 			return end
 		}
@@ -85,7 +102,8 @@ type attachment struct {
 	job
 	in   *os.File
 	out  io.Writer
-	held []byte // the begin of an escape sequence whose rest is not printed yet
+	held []byte                           // the begin of an escape sequence whose rest is not printed yet
+	lost atomic.Pointer[undeliveredError] // about the first keys that did not arrive; nil: all did
 }
 
 // screen returns what the job's terminal shows.
@@ -108,34 +126,92 @@ func (a *attachment) run(ctx context.Context, rows string, about resource.Screen
 	sizes := make(chan os.Signal, 1) // one that was not seen yet is enough
 	signal.Notify(sizes, syscall.SIGWINCH)
 	defer signal.Stop(sizes)
-	if err := a.show(ctx, rows, about); err != nil {
-		return err
-	}
-	printed := make(chan error, 1) // buffered: run can have ended before
-	go func() {                    // owned by run, which waits for it; ends with the job or with ctx
-		printed <- a.follow(ctx, about.End)
-	}()
 	go func() { // owned by the command; ends with the terminal, with a key that detaches, or with the process
 		cancel(a.typeKeys(ctx))
 	}()
+	if height, _, err := tty.SizeOf(a.in); err == nil { // what the person's terminal has shown scrolls away
+		io.WriteString(a.out, strings.Repeat("\n", height)) // an error: the terminal is gone
+	}
 	for {
+		if err := a.show(ctx, rows, about); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		err := a.join(ctx, about.End, sizes)
+		switch cause := context.Cause(ctx); { // it is why the reads have failed
+		case errors.Is(cause, errDetached):
+			return nil
+		case cause != nil:
+			return cause
+		case err != errBack:
+			return err
+		}
+		if rows, about, err = a.screen(ctx); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+	}
+}
+
+// errBack is the error of an attachment whose link to the job's place was lost and is there again. The last line
+// of the person's terminal has to be drawn again.
+var errBack = errors.New("the link is there again")
+
+// linkPause is the time between two looks at the link to the place of an attached job.
+const linkPause = time.Second
+
+// join joins the terminals from a cursor on, until the job has ended or ctx is done. While the link to the job's
+// place is lost, the last line of the person's terminal says so; then join returns errBack.
+func (a *attachment) join(ctx context.Context, cursor int64, sizes <-chan os.Signal) error {
+	a.held = nil
+	ctx, stop := context.WithCancel(ctx)
+	printed := make(chan error, 1) // buffered: join can have ended before
+	var printing sync.WaitGroup
+	defer printing.Wait()
+	defer stop()
+	printing.Go(func() { printed <- a.follow(ctx, cursor) }) // joined by join; ends with the job or with ctx
+	var look <-chan time.Time
+	if a.Place != "" {
+		ticker := time.NewTicker(linkPause)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	lost := a.showLink(a.Link)
+	for sized := false; ; {
 		var again <-chan time.Time
-		if rows, cols, err := tty.SizeOf(a.in); err == nil && rows > 0 && cols > 0 && a.resize(ctx, rows, cols) != nil {
-			again = time.After(spinPause) // another call was typing
+		if !sized && !lost {
+			rows, cols, err := tty.SizeOf(a.in)
+			if sized = err != nil || rows <= 0 || cols <= 0 || a.resize(ctx, rows, cols) == nil; !sized {
+				again = time.After(spinPause) // another call was typing
+			}
 		}
 		select {
 		case <-sizes:
+			sized = false
 		case <-again:
-		case err := <-printed:
-			switch cause := context.Cause(ctx); { // it is why the reads have failed
-			case errors.Is(cause, errDetached):
-				return nil
-			case cause != nil:
-				return cause
+		case <-look:
+			doc, err := a.at.document(ctx, a.ID)
+			if err != nil {
+				continue // the printing ends for the same reason
 			}
+			before := lost
+			if lost = a.showLink(doc.Link); before && !lost {
+				return errBack
+			}
+		case err := <-printed:
 			return err
 		}
 	}
+}
+
+// showLink says on the last line of the person's terminal that the link to the job's place is lost, if it is, and
+// reports whether it is. The job prints nothing then.
+func (a *attachment) showLink(link string) (lost bool) {
+	if !strings.HasPrefix(link, linkLost) {
+		return false
+	}
+	if _, cols, err := tty.SizeOf(a.in); err == nil {
+		fmt.Fprintf(a.out, "\x1b7\x1b[999;1H\x1b[0;7m%s\x1b[K\x1b8", view.Line("Link: "+link, max(1, cols-1))) // an error: the terminal is gone
+	}
+	return true
 }
 
 // errDetached is the cause of an end that the person has asked for.
@@ -147,8 +223,7 @@ const modesBytes = 128 << 10
 // switches are the modes that programs set and that matter before they draw again.
 var switches = []int{1, 1000, 1002, 1003, 1004, 1006, 2004, 1049}
 
-// show draws what the job's terminal shows, in the modes that its programs have set. What the
-// person's terminal has shown scrolls away before.
+// show draws what the job's terminal shows, in the modes that its programs have set.
 func (a *attachment) show(ctx context.Context, rows string, about resource.Screen) error {
 	var modes escape.Modes
 	err := a.output(ctx, report.RawView, max(0, about.End-modesBytes), false, func(p part) error {
@@ -159,9 +234,6 @@ func (a *attachment) show(ctx context.Context, rows string, about resource.Scree
 		return err
 	}
 	var b strings.Builder
-	if height, _, err := tty.SizeOf(a.in); err == nil {
-		b.WriteString(strings.Repeat("\n", height))
-	}
 	for _, n := range switches {
 		if modes.Setting(escape.Mode{Private: true, Number: n}) == escape.Set {
 			fmt.Fprintf(&b, "\x1b[?%dh", n)
@@ -268,6 +340,9 @@ func (a *attachment) typeKeys(ctx context.Context) error {
 			if errors.As(err, new(*lostError)) {
 				return err
 			}
+			if lost, ok := errors.AsType[*undeliveredError](err); ok {
+				a.lost.CompareAndSwap(nil, lost)
+			}
 			if err != nil { // a program has ended meanwhile, or takes nothing
 				io.WriteString(a.out, "\a")
 			}
@@ -281,7 +356,10 @@ func (a *attachment) typeKeys(ctx context.Context) error {
 // send sends input to the job.
 func (j job) send(ctx context.Context, input map[string]any) error {
 	input["job_id"], input["wait_seconds"] = j.ID, 0
-	_, err := j.at.call(ctx, 0, "send_command_input", input)
+	reply, err := j.at.call(ctx, 0, "send_command_input", input)
+	if err == nil {
+		err = undelivered(reply)
+	}
 	return err
 }
 
@@ -354,7 +432,7 @@ func (c *Config) restore() *cobra.Command {
 		f := c.reach(cmd.Context())
 		defer f.close()
 		j, err := f.find(cmd.Context(), args[1])
-		if err == nil {
+		if err == nil && !strings.HasPrefix(j.Link, linkLost) {
 			err = j.resize(cmd.Context(), runner.Rows, runner.Cols)
 		}
 		return err

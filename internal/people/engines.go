@@ -18,6 +18,7 @@ import (
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/place/keyfile"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/reply/resource"
 	"asyncrepl/internal/text/pattern"
@@ -143,6 +144,35 @@ type job struct {
 	at *host
 }
 
+// adrift returns an error if the job was left at a place by a server that has ended, and no other has followed it
+// since: it can go on there.
+func (j job) adrift() error {
+	if j.Receipt == nil || j.Receipt.End != jobs.LeftThere {
+		return nil
+	}
+	return leftAt(j.ID, j.Place)
+}
+
+func leftAt(id, place string) error {
+	return fmt.Errorf("job %s was left at %s when its server ended, and can go on there: the next server of its workspace follows it, see async-repl ps", id, place)
+}
+
+// noted returns where a job is that no server and no record has, if a server that has ended has left it at a place,
+// as an error.
+func (c *Config) noted(id string) error {
+	all, _ := keyfile.ReadLeft(c.KeyFiles) // an error: none is found
+	for _, left := range all {
+		for _, e := range left.Engines {
+			for _, job := range e.Jobs {
+				if strings.HasPrefix(job, strings.ToUpper(id)) {
+					return leftAt(job, oneLine(e.Place))
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // idLength is the length of an id.
 const idLength = 26
 
@@ -193,6 +223,9 @@ func (f *fleet) find(ctx context.Context, id string) (job, error) {
 		return job{}, other
 	case f.silent != nil:
 		return job{}, fmt.Errorf("no job %s was found, and an engine that may have it can't be asked: %w", id, f.silent[0])
+	}
+	if left := f.config.noted(id); left != nil {
+		return job{}, left
 	}
 	return job{}, fmt.Errorf("there is no job %s: async-repl ps --all lists them", id)
 }
@@ -278,8 +311,23 @@ func (e *host) document(ctx context.Context, id string) (*report.Document, error
 	}
 	// Jobs of a confined engine can have written these, and a terminal would obey them.
 	doc.Kind = jobs.Kind(oneLine(string(doc.Kind)))
-	doc.Session, doc.Status, doc.StatusText = oneLine(doc.Session), oneLine(doc.Status), oneLine(doc.StatusText)
+	for _, text := range []*string{&doc.Session, &doc.Status, &doc.StatusText, &doc.Place, &doc.Where, &doc.Link, &doc.Queued, &doc.Input} {
+		*text = oneLine(*text)
+	}
 	return doc, nil
+}
+
+// linkLost is how the words about a link begin that is lost.
+const linkLost = "lost for "
+
+// awayLines returns the lines of replies about the link to a job's place, and what the job waits for there.
+func awayLines(d *report.Document) (lines []string) {
+	for _, line := range [][2]string{{"Link", d.Link}, {"Queued", d.Queued}, {"Input", d.Input}} {
+		if line[1] != "" {
+			lines = append(lines, line[0]+": "+line[1])
+		}
+	}
+	return lines
 }
 
 // endTime bounds how long an engine that ends has its records for itself.

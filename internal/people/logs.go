@@ -31,6 +31,9 @@ func (c *Config) logs() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if j.Link != "" {
+			fmt.Fprintf(c.Err, "async-repl: output can be missing: link: %s\n", j.Link)
+		}
 		var next int64
 		show := func(p part) error {
 			next = p.Next

@@ -24,6 +24,8 @@ type Config struct {
 	Places  []string // the directories that can have the sockets of engines
 	// Past connects to a server over the records of past jobs; nil: there are none.
 	Past func(context.Context) (io.ReadWriteCloser, error)
+	// KeyFiles is the directory in which servers note what they have at places; empty: there is none.
+	KeyFiles string
 	// Own starts a server as a client does, but one that records nothing. The doctor tries it.
 	Own func() (*client.Client, io.Closer, error)
 	// Confine tries whether a server can run in a sandbox. Its error says why not.

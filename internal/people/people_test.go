@@ -410,3 +410,31 @@ func TestPsShowsAnEngineOnce(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, out.String())
 	}
 }
+
+// Ps shows where a job at a place is, and below it what it waits for there. What a place says reaches no terminal as
+// it is.
+func TestPsOfAJobAtAPlace(t *testing.T) {
+	w, s := serving(t)
+	stop := make(chan struct{})
+	defer close(stop)
+	j := jobstest.Start(t, s.Jobs(), jobs.Spec{Kind: jobs.Shell, Title: "train", Place: "cluster"}, waitsThere(stop))
+	text := `(?m)^  ` + j.ID()[:14] + `  queued  shell at cluster \(Slurm job 812\) +train\n      Queued: Slurm job 812, Priority\\x1b31m, expected start 14:20\n      Input: not delivered$`
+	polltest.Check(t, func() error { // until it has a link
+		if got := w.run("ps"); !regexp.MustCompile(text).MatchString(got.out) || strings.Contains(got.out, "\x1b") || got.code != 0 {
+			return fmt.Errorf("exit %d, %s%s", got.code, got.out, got.err)
+		}
+		return nil
+	})
+	w.run("ps", "--json").expect(t, `~"where": "Slurm job 812"`, "", 0)
+}
+
+// A waitsThere is a job in the queue of a place.
+type waitsThere chan struct{}
+
+func (w waitsThere) Run(_ context.Context, p *jobs.Port) jobs.Outcome {
+	p.SetLink(func() jobs.Link {
+		return jobs.Link{Where: "Slurm job 812", Queued: "Slurm job 812, Priority\x1b31m, expected start 14:20", Input: "not delivered"}
+	})
+	<-w
+	return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun}}
+}

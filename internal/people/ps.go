@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,6 +17,7 @@ import (
 
 	"asyncrepl/internal/client/sockets"
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/place/keyfile"
 	"asyncrepl/internal/reply/report"
 	"asyncrepl/internal/text/view"
 	"asyncrepl/jobs"
@@ -24,6 +26,7 @@ import (
 // A state is what ps shows.
 type state struct {
 	Engines []engineState      `json:"engines"`
+	Left    []leftState        `json:"left,omitempty"` // what servers that have ended have left at places
 	Past    []*report.Document `json:"past,omitempty"` // jobs of engines that have ended
 	Silent  []string           `json:"silent,omitempty"`
 }
@@ -33,6 +36,26 @@ type engineState struct {
 	sockets.Welcome
 	Sessions []string           `json:"sessions,omitempty"`
 	Jobs     []*report.Document `json:"jobs"`
+}
+
+// A leftState is an engine at a place whose server has ended, as that server has noted it. What has become of it
+// since is unknown: only a server asks.
+type leftState struct {
+	Place      string    `json:"place"`
+	Machine    string    `json:"machine,omitempty"`
+	Allocation string    `json:"allocation,omitempty"`
+	Workspace  string    `json:"workspace"`   // of the server
+	File       string    `json:"places_file"` // of the server
+	Sessions   []string  `json:"sessions,omitempty"`
+	Jobs       []leftJob `json:"jobs,omitempty"`
+}
+
+// A leftJob is a job that was left at a place. Without a record of it there is only the id.
+type leftJob struct {
+	ID      string    `json:"id"`
+	Kind    jobs.Kind `json:"kind,omitempty"`
+	Title   string    `json:"title,omitempty"`
+	Session string    `json:"session,omitempty"`
 }
 
 func (c *Config) ps() *cobra.Command {
@@ -115,6 +138,9 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 		}
 		s.Engines = append(s.Engines, one)
 	}
+	if err := f.left(ctx, s, shown); err != nil {
+		s.Silent = append(s.Silent, err.Error())
+	}
 	if !all {
 		return s, nil
 	}
@@ -129,6 +155,46 @@ func (c *Config) look(ctx context.Context, all bool) (*state, error) {
 	s.Past = append(s.Past, slices.DeleteFunc(earlier, func(j *report.Document) bool { return shown[j.ID] })...)
 	newestFirst(s.Past)
 	return s, nil
+}
+
+// left adds what servers that have ended have left at places to s, and its jobs to shown.
+func (f *fleet) left(ctx context.Context, s *state, shown map[string]bool) error {
+	all, err := keyfile.ReadLeft(f.config.KeyFiles)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	records, err := f.past(ctx)
+	for _, left := range all {
+		for _, name := range slices.Sorted(maps.Keys(left.Engines)) {
+			e := left.Engines[name]
+			one := leftState{
+				Place: oneLine(e.Place), Machine: oneLine(e.Greeting.Machine), Allocation: oneLine(e.Allocation),
+				Workspace: oneLine(left.Workspace), File: oneLine(left.Places),
+			}
+			for _, session := range e.Sessions {
+				kind := map[jobs.Kind]string{jobs.Python: "session ", jobs.Shell: "shell session "}[session.Kind]
+				one.Sessions = append(one.Sessions, kind+oneLine(session.Name))
+			}
+			for _, id := range e.Jobs {
+				j := leftJob{ID: id}
+				if records != nil {
+					doc, gone := records.document(ctx, id)
+					switch {
+					case gone == nil && doc.Receipt != nil && doc.Receipt.End != jobs.LeftThere:
+						continue // it had ended before its server did
+					case gone == nil:
+						j.Kind, j.Title, j.Session = doc.Kind, doc.Title, doc.Session
+					case !isGone(gone):
+						err = gone
+					}
+				}
+				shown[id] = true
+				one.Jobs = append(one.Jobs, j)
+			}
+			s.Left = append(s.Left, one)
+		}
+	}
+	return err
 }
 
 // list returns the jobs of an engine, the newest first: those that have not ended, or all.
@@ -192,15 +258,40 @@ func writeTable(w io.Writer, s *state) {
 			fmt.Fprintln(w, "  "+session)
 		}
 	}
+	for _, l := range s.Left {
+		l.write(w)
+	}
 	if len(s.Past) > 0 {
 		fmt.Fprintln(w, "EARLIER RUNS")
 		table(w, s.Past)
 	}
-	if len(s.Engines)+len(s.Past) == 0 {
+	if len(s.Engines)+len(s.Left)+len(s.Past) == 0 {
 		fmt.Fprintln(w, "No engine has a job.")
 	}
 	for _, why := range s.Silent {
 		fmt.Fprintln(w, "NOT ASKED:", report.OneLine(why))
+	}
+}
+
+// write writes what was left at a place for people.
+func (l *leftState) write(w io.Writer) {
+	where := ""
+	if l.Machine != "" {
+		where = "on " + l.Machine
+	}
+	if l.Allocation != "" {
+		where = strings.TrimPrefix(where+", allocation "+l.Allocation, ", ")
+	}
+	fmt.Fprintf(w, "LEFT AT %s\n", report.PlaceText(l.Place, where))
+	fmt.Fprintf(w, "  Its server has ended. A server in %s with the places of %s follows it.\n", l.Workspace, l.File)
+	var list []*report.Document
+	for _, j := range l.Jobs {
+		list = append(list, &report.Document{ID: j.ID, Kind: j.Kind, Title: j.Title, Session: j.Session, StatusText: "left there"})
+	}
+	newestFirst(list)
+	table(w, list)
+	for _, session := range l.Sessions {
+		fmt.Fprintln(w, "  "+session)
 	}
 }
 
@@ -219,16 +310,17 @@ func (e *engineState) client() string {
 
 func until(t time.Time) string { return report.Duration(max(0, time.Until(t))) }
 
-// table writes some jobs, one a line.
+// table writes some jobs, one a line. Lines about the way to its place follow a job.
 func table(w io.Writer, list []*report.Document) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, j := range list {
 		kind := string(j.Kind)
 		if j.Session != "" {
 			kind += " " + j.Session
 		}
 		if j.Place != "" {
-			kind += " at " + j.Place
+			kind += " at " + report.PlaceText(j.Place, j.Where)
 		}
 		what := view.Line(j.Title, titleMax)
 		if q := j.Question; q != nil && q.Prompt != "" {
@@ -240,12 +332,19 @@ func table(w io.Writer, list []*report.Document) {
 		if j.Keep {
 			status += ", kept"
 		}
-		if !j.Started.IsZero() { // else it has not run, or its server was killed and how long it ran is unknown
+		if !j.Started.IsZero() && (!j.Ended.IsZero() || !jobs.Status(j.Status).Final()) { // else it has not run, or how long it did is unknown
 			took = report.Duration(time.Duration(j.Elapsed * float64(time.Second)))
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", j.ID[:idShown], status, kind, took, what)
 	}
-	t.Flush() // an error: the caller finds that nothing was written
+	t.Flush() // nothing fails to be written to a Builder
+	rows := strings.SplitAfter(b.String(), "\n")
+	for i, j := range list {
+		io.WriteString(w, rows[i]) // an error: the caller finds that nothing was written
+		for _, line := range awayLines(j) {
+			fmt.Fprintln(w, "      "+line)
+		}
+	}
 }
 
 // idShown is how many characters of an id a table shows: the time and 20 random bits.

@@ -34,6 +34,9 @@ func (c *Config) send() *cobra.Command {
 		f := c.reach(ctx)
 		defer f.close()
 		j, err := f.find(ctx, args[0])
+		if err == nil {
+			err = j.adrift()
+		}
 		if err != nil {
 			return err
 		}
@@ -52,6 +55,9 @@ func (c *Config) send() *cobra.Command {
 		}
 		reply, err := j.at.call(ctx, 0, tool, input)
 		if err == nil {
+			err = undelivered(reply)
+		}
+		if err == nil {
 			fmt.Fprintln(c.Out, oneLine(reply.Header("Input")))
 		}
 		return err
@@ -61,6 +67,23 @@ func (c *Config) send() *cobra.Command {
 	cmd.Flags().BoolVar(&eof, "eof", false, "then send end of file")
 	cmd.Flags().BoolVar(&secret, "secret", false, "ask for the text, and never show or keep it")
 	return cmd
+}
+
+// An undeliveredError says that input has not arrived at the place of its job, or may not have.
+type undeliveredError struct{ words string }
+
+func (e *undeliveredError) Error() string { return e.words }
+
+// undelivered returns an *undeliveredError if a reply about input says so, or nil.
+func undelivered(reply client.Reply) error {
+	words := reply.Header("Input")
+	if !strings.HasPrefix(words, "not ") {
+		return nil
+	}
+	if link := reply.Header("Link"); link != "" {
+		words += "; link: " + link
+	}
+	return &undeliveredError{oneLine(words)}
 }
 
 // secretMax bounds a secret, in bytes.
@@ -112,6 +135,9 @@ func (c *Config) cancel() *cobra.Command {
 			var reply client.Reply
 			j, err := f.find(ctx, id)
 			if err == nil {
+				err = j.adrift()
+			}
+			if err == nil {
 				reply, err = j.at.call(ctx, cancelGrace+sockets.HelloTime, "cancel_job", map[string]any{"job_id": j.ID, "force": force})
 			}
 			if err != nil {
@@ -120,10 +146,13 @@ func (c *Config) cancel() *cobra.Command {
 				continue
 			}
 			text := j.ID + " " + reply.Header("Status")
-			for _, name := range []string{"Cancelling", "Ended now", "Survivors", "Note"} {
+			for _, name := range []string{"Cancelling", "Link", "Ended now", "Survivors", "Note"} {
 				if value := reply.Header(name); value != "" {
 					text += "; " + strings.ToLower(name) + ": " + value
 				}
+			}
+			if reply.Header("Cancelling") != "" && strings.HasPrefix(reply.Header("Link"), linkLost) {
+				text += "; it is cancelled there when the link is back, and --force gives it up"
 			}
 			fmt.Fprintln(c.Out, oneLine(text))
 		}

@@ -41,6 +41,9 @@ func (c *Config) wait() *cobra.Command {
 		var list []job
 		for _, id := range ids {
 			j, err := f.find(ctx, id)
+			if err == nil {
+				err = j.adrift()
+			}
 			if err != nil {
 				return err
 			}
@@ -153,6 +156,9 @@ func (c *Config) follow(ctx context.Context, j job) (*report.Document, error) {
 				return nil, err
 			}
 			j = again
+			if err := j.adrift(); err != nil {
+				return nil, err
+			}
 			if jobs.Status(j.Status).Final() {
 				return j.Document, nil
 			}
