@@ -26,6 +26,8 @@ type Hub struct {
 	mu      sync.Mutex
 	servers map[sockets.Name]*server // those that have ended, too, until the next one of their identity
 	jobs    map[string]job           // by their ids
+	changes []string                 // the ids of the jobs that have changed last, so that no tab compares all
+	dropped int                      // the number of changes before them
 	said    map[string]bool          // the lines that were said
 	changed chan struct{}            // closed and replaced when servers or jobs change
 }
@@ -53,8 +55,9 @@ const (
 	// againPause is the time between two attempts to meet an engine that refuses or hangs.
 	againPause = 10 * time.Second
 
-	maxJobs = 10_000 // jobs of an engine
-	maxSaid = 5      // lines about an engine
+	maxJobs    = 10_000 // jobs of an engine
+	maxSaid    = 5      // lines about an engine
+	maxChanges = 20_000 // changes of jobs that tabs need not have seen; one that is behind compares all
 )
 
 // Run searches for engines until ctx is done.
@@ -126,7 +129,12 @@ func (h *Hub) meet(s *server) {
 	s.met, s.workspace, s.version = true, oneLine(welcome.Workspace), oneLine(welcome.Version)
 	replaced := func(other *server) bool { return other.ended && other.name.Identity == s.name.Identity }
 	maps.DeleteFunc(h.servers, func(_ sockets.Name, other *server) bool { return replaced(other) })
-	maps.DeleteFunc(h.jobs, func(_ string, j job) bool { return replaced(j.at) })
+	for id, j := range h.jobs {
+		if replaced(j.at) {
+			delete(h.jobs, id)
+			h.note(id)
+		}
+	}
 	h.announce()
 	h.running.Go(func() { h.follow(s) }) // joined by Run; ends with the engine
 }
@@ -167,6 +175,7 @@ func (h *Hub) take(s *server, m page.Update) {
 	for _, id := range removed {
 		if h.jobs[id].at == s {
 			delete(h.jobs, id)
+			h.note(id)
 			s.jobs--
 		}
 	}
@@ -188,7 +197,17 @@ func (h *Hub) claim(id string, s *server, b *page.Brief) bool {
 		b = known.brief
 	}
 	h.jobs[id] = job{s, b, s.round}
+	h.note(id)
 	return true
+}
+
+// note notes that a job has changed. The caller holds h.mu.
+func (h *Hub) note(id string) {
+	if len(h.changes) == maxChanges {
+		h.changes = slices.Delete(h.changes, 0, maxChanges/2)
+		h.dropped += maxChanges / 2
+	}
+	h.changes = append(h.changes, id)
 }
 
 // owner returns the engine that has a job, or nil if none that runs is known to have it.

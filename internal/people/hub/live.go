@@ -31,6 +31,7 @@ type tab struct {
 
 	servers []place                // what the page shows; nil: nothing yet
 	shown   map[string]*page.Brief // the jobs that it shows
+	seen    int                    // the number of changes of jobs that it has seen; -1: it is new
 	late    bool                   // the list waits for no engine any more
 	listed  bool                   // the page has the whole list
 
@@ -65,7 +66,7 @@ func (h *Hub) live(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
-	t := &tab{hub: h, conn: conn, link: new(link), shown: make(map[string]*page.Brief)}
+	t := &tab{hub: h, conn: conn, link: new(link), shown: make(map[string]*page.Brief), seen: -1}
 	t.ctx, t.end = context.WithCancel(r.Context())
 	defer t.running.Wait()
 	defer t.end()
@@ -133,20 +134,7 @@ func (t *tab) show() (changed <-chan struct{}) {
 			complete = complete && s.settled
 		}
 	}
-	var list []page.Brief
-	var removed []string
-	for id, j := range h.jobs {
-		if before := t.shown[id]; j.brief != nil && j.brief != before && (before != nil || !j.at.ended) {
-			t.shown[id] = j.brief
-			list = append(list, *j.brief)
-		}
-	}
-	for id := range t.shown {
-		if h.jobs[id].brief == nil {
-			delete(t.shown, id)
-			removed = append(removed, id)
-		}
-	}
+	list, removed := t.compare()
 	changed = h.changed
 	h.mu.Unlock()
 	if t.servers == nil || !slices.Equal(servers, t.servers) {
@@ -164,6 +152,37 @@ func (t *tab) show() (changed <-chan struct{}) {
 		t.write(page.Update{Jobs: []page.Brief{}, Complete: true})
 	}
 	return changed
+}
+
+// compare returns what the page does not show yet of the list, and the jobs that are not in it any more. From then on
+// the page shows that. The caller holds h.mu.
+func (t *tab) compare() (list []page.Brief, removed []string) {
+	h := t.hub
+	see := func(id string) {
+		j, before := h.jobs[id], t.shown[id]
+		switch {
+		case j.brief == nil && before != nil:
+			delete(t.shown, id)
+			removed = append(removed, id)
+		case j.brief != nil && j.brief != before && (before != nil || !j.at.ended):
+			t.shown[id] = j.brief
+			list = append(list, *j.brief)
+		}
+	}
+	if t.seen < h.dropped { // it is new, or the changes that it has not seen are too many
+		for id := range h.jobs {
+			see(id)
+		}
+		for id := range t.shown {
+			see(id)
+		}
+	} else {
+		for _, id := range h.changes[t.seen-h.dropped:] {
+			see(id)
+		}
+	}
+	t.seen = h.dropped + len(h.changes)
+	return list, removed
 }
 
 const notTyped = "nothing was typed: the server of this job is not connected"
