@@ -154,7 +154,7 @@ func TestPersonSeesWhatWasLeft(t *testing.T) {
 			}
 			must.Do(t, s.cmd.Process.Kill())
 			s.exit()
-			head := `LEFT AT box \(on \S+\)\n  Its server has ended. A server in ` + regexp.QuoteMeta(s.workspace()) + ` with the places of ` + regexp.QuoteMeta(b.file) + ` follows it.\n`
+			head := `LEFT AT box \(on \S+\)\n  Its server has ended. The next one in ` + regexp.QuoteMeta(s.workspace()) + ` with the places of ` + regexp.QuoteMeta(b.file) + ` takes it over.\n`
 			of := func(id, kind, title string) string {
 				if more != nil {
 					kind, title = "", ""

@@ -154,7 +154,7 @@ func (j job) adrift() error {
 }
 
 func leftAt(id, place string) error {
-	return fmt.Errorf("job %s was left at %s when its server ended, and can go on there: the next server of its workspace follows it, see async-repl ps", id, place)
+	return fmt.Errorf("job %s was left at %s when its server ended, and can go on there: the next server of its workspace takes it over, see async-repl ps", id, place)
 }
 
 // noted returns where a job is that no server and no record has, if a server that has ended has left it at a place,

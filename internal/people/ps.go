@@ -283,7 +283,7 @@ func (l *leftState) write(w io.Writer) {
 		where = strings.TrimPrefix(where+", allocation "+l.Allocation, ", ")
 	}
 	fmt.Fprintf(w, "LEFT AT %s\n", report.PlaceText(l.Place, where))
-	fmt.Fprintf(w, "  Its server has ended. A server in %s with the places of %s follows it.\n", l.Workspace, l.File)
+	fmt.Fprintf(w, "  Its server has ended. The next one in %s with the places of %s takes it over.\n", l.Workspace, l.File)
 	var list []*report.Document
 	for _, j := range l.Jobs {
 		list = append(list, &report.Document{ID: j.ID, Kind: j.Kind, Title: j.Title, Session: j.Session, StatusText: "left there"})
