@@ -55,6 +55,9 @@ func inherited(t testing.TB) {
 	}
 }
 
+// allocated lets a call that is sent on wait for the allocation of its session.
+const allocated = "REPL_GRACE=1m"
+
 // carriers return the keys of a place by its kind, for one server.
 var carriers = map[string]func(s *started) map[string]any{
 	"exec": func(*started) map[string]any { return map[string]any{"exec": []string{"/usr/bin/env"}} },
@@ -304,6 +307,7 @@ var notAtPlaces = map[string]string{
 // notInAllocations are the tests that can't hold where each session and each shell job has an allocation, and so an
 // engine, of its own, and why.
 var notInAllocations = map[string]string{
-	"TestQueuedJobsHoldNoPlace": "the most jobs are those of each allocation",
-	"TestUnclaimed":             "no other job is in the allocation of an orphan",
+	"TestQueuedJobsHoldNoPlace":  "the most jobs are those of each allocation",
+	"TestPackagesOfASessionWait": "the most jobs are those of each allocation",
+	"TestUnclaimed":              "no other job is in the allocation of an orphan",
 }

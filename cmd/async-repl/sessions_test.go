@@ -12,7 +12,7 @@ import (
 // its name says it in the note of its first job.
 func TestSessionTTL(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "REPL_SESSION_TTL=300ms")
+	s := startServer(t, "REPL_SESSION_TTL=300ms", allocated)
 	s.do("create_session", "name", "lab", "cwd", "/", "env", map[string]string{"MODE": "test"})
 	const code = "import os; a = 1; os.getcwd(), os.environ['MODE']"
 	job := s.do("execute_python", "session", "lab", "code", code, "wait_seconds", 60).Header("Job ID")
@@ -48,7 +48,7 @@ func TestSessionTTL(t *testing.T) {
 func TestPathsBelowTheHome(t *testing.T) {
 	t.Parallel()
 	home := filepath.Dir(newState(t))
-	s := startServer(t, "HOME="+home)
+	s := startServer(t, "HOME="+home, allocated)
 	// A job fills it, because a sandbox has a home of its own.
 	const fill = `mkdir -p "$HOME/lab/~" && echo "import os; print(os.getcwd(), __file__)" > ~/lab/here.py`
 	holds(t, s.do("execute_command_async", "command", fill, "wait_seconds", 60), "Status", "completed")
@@ -80,7 +80,7 @@ func TestPathsBelowTheHome(t *testing.T) {
 func TestRangeOfMemoryLimits(t *testing.T) {
 	t.Parallel()
 	for setting, most := range map[string]string{"0": "16777216", "500": "500 (REPL_MEMORY_MB)"} {
-		s := startServer(t, "REPL_MEMORY_MB="+setting, "REPL_GRACE=1m") // at a place a session can wait for its allocation
+		s := startServer(t, "REPL_MEMORY_MB="+setting, allocated)
 		for _, mb := range []any{-1, 1, 63, 16777217, int64(1e18), 1e30, -1e30} {
 			if got, want := s.refused("create_session", "name", "lab", "memory_mb", mb), "The limit memory_mb must be from 64 to "+most; !strings.HasSuffix(got, want) {
 				t.Errorf("memory_mb %v: %q, want %q", mb, got, want)
