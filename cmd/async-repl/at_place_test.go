@@ -22,8 +22,8 @@ import (
 	"asyncrepl/internal/test/must"
 )
 
-// With the transports place-exec, place-ssh and place-slurm, each call that starts something starts it at a
-// place, and the tests and the texts that they expect stay the same. What stands between the client and the
+// With the transports place-exec, place-ssh, place-slurm and place-kubernetes, each call that starts something starts
+// it at a place, and the tests and the texts that they expect stay the same. What stands between the client and the
 // server adds on to these calls. It takes the line Place out of the replies, in which it must be, and calls the
 // default session of the place by the name of the default session here.
 

@@ -90,7 +90,7 @@ type started struct {
 // transport is how clients reach the servers of the tests. The promises of replies, jobs and
 // processes hold over each of them. A test of the stream itself calls overStdio. Over stdio a server is what a
 // client gets unless a setting says otherwise: on Linux a front and its engine.
-var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), sandbox (over stdio), http-older, http-newer, sandbox-http-older, sandbox-http-newer, place-exec, place-ssh or place-slurm (over stdio)")
+var transport = flag.String("transport", "stdio", "how clients reach the tests' servers: stdio, one-process (over stdio), sandbox (over stdio), http-older, http-newer, sandbox-http-older, sandbox-http-newer, place-exec, place-ssh, place-slurm or place-kubernetes (over stdio)")
 
 // httpEra returns the version of the protocol that clients speak over HTTP, or "" if the transport is another.
 func httpEra() string {
@@ -337,15 +337,23 @@ func (s *started) engine() int {
 }
 
 // seen returns the pid that the test sees of a process that a job has named. It differs in a
-// sandbox.
+// sandbox and in pods.
 func (s *started) seen(pid int) int {
 	s.t.Helper()
-	if !s.confined {
+	var inside []int
+	switch {
+	case carrier() == "kubernetes":
+		inside = s.placed()
+	case s.confined:
+		inside = []int{s.inner()}
+	default:
 		return pid
 	}
-	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.inner()))
-	if err != nil {
-		s.t.Fatal(err)
+	spaces := make(map[string]bool)
+	for _, pid := range inside {
+		if space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil { // an error: it has ended
+			spaces[space] = true
+		}
 	}
 	files, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, path := range files {
@@ -356,12 +364,12 @@ func (s *started) seen(pid int) int {
 		if len(all) == 0 || all[len(all)-1] != strconv.Itoa(pid) {
 			continue
 		}
-		if own, _ := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid")); own == space {
+		if own, _ := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid")); spaces[own] {
 			n, _ := strconv.Atoi(all[0])
 			return n
 		}
 	}
-	s.t.Fatalf("there is no process %d in the sandbox", pid)
+	s.t.Fatalf("there is no process %d in the sandbox or in a pod", pid)
 	return 0
 }
 

@@ -14,32 +14,23 @@ import (
 	"time"
 
 	"asyncrepl/internal/place/allocation"
+	"asyncrepl/internal/test/kubetest"
 	"asyncrepl/internal/test/must"
 )
 
-// These tests need a cluster, as .ci/kubernetes makes one: a node with the image localhost/box:1, which has
-// nothing in it but directories, and KUBECONFIG.
+// These tests need a cluster, as .ci/kubernetes makes one.
 
-// cluster skips the test if there is no cluster. It returns a Cluster whose pods have more in their spec and
-// in their container, and deletes what is left of its pods.
+// cluster returns a Cluster whose pods see the programs of the node and have more in their spec and in their
+// container, and deletes what is left of its pods. The test is skipped if there is no cluster.
 func cluster(t *testing.T, spec, container string) *Cluster {
 	t.Helper()
-	if os.Getenv("ASYNC_REPL_TEST_KUBERNETES") == "" {
-		t.Skip("ASYNC_REPL_TEST_KUBERNETES is not set: .ci/kubernetes makes a cluster")
-	}
+	file := kubetest.Pod(t, kubetest.Programs, "{"+spec+"}", "{"+container+"}")
 	key := strings.ReplaceAll(t.Name(), "/", "-")
-	file := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "box"}, "spec": {"hostNetwork": true, "terminationGracePeriodSeconds": 60,` + spec + `
-		"volumes": [{"name": "usr", "hostPath": {"path": "/usr"}}, {"name": "bin", "hostPath": {"path": "/bin"}}, {"name": "lib", "hostPath": {"path": "/lib"}}, {"name": "lib64", "hostPath": {"path": "/lib64"}}],
-		"containers": [{"name": "main", ` + container + `}]}}`
 	t.Cleanup(func() {
 		kubectl(t, "", "delete", "pods", "-l", keyLabel+"="+key, "--force", "--grace-period=0")
 	})
-	return must.Get(New([]byte(file), key, allocation.Local))(t)
+	return must.Get(New(file, key, allocation.Local))(t)
 }
-
-// box is a container in which there are the programs of the node.
-const box = `"image": "localhost/box:1", "imagePullPolicy": "Never", "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": true}, {"name": "bin", "mountPath": "/bin", "readOnly": true},
-	{"name": "lib", "mountPath": "/lib", "readOnly": true}, {"name": "lib64", "mountPath": "/lib64", "readOnly": true}]`
 
 func kubectl(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
@@ -87,7 +78,7 @@ var waits = allocation.Engine{Workspace: "/data", Setup: "export SETUP=done", Fi
 
 // A pod waits for our program, becomes the engine, is reached by its carrier, and is given back.
 func TestRealPod(t *testing.T) {
-	c := cluster(t, `"activeDeadlineSeconds": 600,`, box)
+	c := cluster(t, `"activeDeadlineSeconds": 600`, "")
 	id := must.Get(c.Allocate(t.Context(), "real", waits))(t)
 	s := await(t, c, id, in(allocation.Running))
 	if s.Node != "node1" || s.Deadline.Sub(s.Start) != 10*time.Minute {
@@ -127,15 +118,15 @@ func TestRealWords(t *testing.T) {
 		phase           allocation.Phase
 		want            string
 	}{
-		"idle":       {"", box, never, "", allocation.Ended, " ended: Completed"},
-		"status":     {"", box, waits, "exit 3", allocation.Ended, " ended: Error, exit status 3"},
-		"memory":     {"", box + `, "resources": {"limits": {"memory": "50Mi"}}`, waits, "exec tail /dev/zero", allocation.Ended, " ended: OOMKilled"},
-		"deadline":   {`"activeDeadlineSeconds": 3,`, box, waits, "", allocation.Ended, "allocation's time limit"},
-		"no shell":   {"", `"image": "localhost/box:1", "imagePullPolicy": "Never"`, waits, "", allocation.Ended, " ended: StartError, exit status 128: "},
-		"no space":   {"", box + `, "resources": {"requests": {"memory": "900Gi"}}`, waits, "", allocation.Pending, ", Unschedulable: 0/1 nodes are available: 1 Insufficient memory."},
-		"no image":   {"", `"image": "localhost/none:1", "imagePullPolicy": "Never"`, waits, "", allocation.Pending, ", ErrImageNeverPull: "},
-		"no secret":  {"", box + `, "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]`, waits, "", allocation.Pending, `, CreateContainerConfigError: secret "none" not found`},
-		"setup ends": {"", box, allocation.Engine{Workspace: "/", Setup: "exit 7", Find: found, Idle: time.Minute}, "", allocation.Ended, " ended: Error, exit status 7"},
+		"idle":       {"", "", never, "", allocation.Ended, " ended: Completed"},
+		"status":     {"", "", waits, "exit 3", allocation.Ended, " ended: Error, exit status 3"},
+		"memory":     {"", `"resources": {"limits": {"memory": "50Mi"}}`, waits, "exec tail /dev/zero", allocation.Ended, " ended: OOMKilled"},
+		"deadline":   {`"activeDeadlineSeconds": 3`, "", waits, "", allocation.Ended, "allocation's time limit"},
+		"no shell":   {"", `"volumeMounts": []`, waits, "", allocation.Ended, " ended: StartError, exit status 128: "},
+		"no space":   {"", `"resources": {"requests": {"memory": "900Gi"}}`, waits, "", allocation.Pending, ", Unschedulable: 0/1 nodes are available: 1 Insufficient memory."},
+		"no image":   {"", `"image": "localhost/none:1"`, waits, "", allocation.Pending, ", ErrImageNeverPull: "},
+		"no secret":  {"", `"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]`, waits, "", allocation.Pending, `, CreateContainerConfigError: secret "none" not found`},
+		"setup ends": {"", "", allocation.Engine{Workspace: "/", Setup: "exit 7", Find: found, Idle: time.Minute}, "", allocation.Ended, " ended: Error, exit status 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +148,7 @@ func TestRealWords(t *testing.T) {
 
 // A pod that has not started is gone at once when it is given back.
 func TestRealPendingPodIsCancelled(t *testing.T) {
-	c := cluster(t, "", box+`, "resources": {"requests": {"memory": "900Gi"}}`)
+	c := cluster(t, "", `"resources": {"requests": {"memory": "900Gi"}}`)
 	id := must.Get(c.Allocate(t.Context(), "pending", waits))(t)
 	await(t, c, id, func(s allocation.State) bool { return strings.Contains(s.Text, "Unschedulable") })
 	must.Do(t, c.Release(t.Context(), id, "pending"))
@@ -166,11 +157,11 @@ func TestRealPendingPodIsCancelled(t *testing.T) {
 
 // What Kubernetes would not take as it stands in the file is refused at once.
 func TestRealRefusals(t *testing.T) {
-	c := cluster(t, `"resorces": {},`, box)
+	c := cluster(t, `"resorces": {}`, "")
 	if id, err := c.Allocate(t.Context(), "a", waits); err == nil || !strings.Contains(err.Error(), `correct its file (Error from server (BadRequest)`) || !strings.Contains(err.Error(), "resorces") {
 		t.Errorf("a misspelt file: %q, %v", id, err)
 	}
-	c = cluster(t, "", box)
+	c = cluster(t, "", "")
 	c.context, c.known = "nobody", true
 	if id, err := c.Allocate(t.Context(), "a", waits); err == nil || !strings.Contains(err.Error(), "this user lacks a right") {
 		t.Errorf("without rights: %q, %v", id, err)
@@ -183,7 +174,7 @@ func TestRealRefusals(t *testing.T) {
 
 // A node that is out of reach is no end, however long it takes. When it is back, the pod still runs.
 func TestRealNodeIsLost(t *testing.T) {
-	c := cluster(t, "", box)
+	c := cluster(t, "", "")
 	kubelet, err := strconv.Atoi(os.Getenv("ASYNC_REPL_TEST_KUBELET"))
 	if err != nil {
 		t.Skip("ASYNC_REPL_TEST_KUBELET is not the kubelet's process")
@@ -206,7 +197,7 @@ func TestRealNodeIsLost(t *testing.T) {
 
 // The carrier passes bytes as they are, both ways.
 func TestRealCarrierIsExact(t *testing.T) {
-	c := cluster(t, "", box)
+	c := cluster(t, "", "")
 	id := must.Get(c.Allocate(t.Context(), "exact", waits))(t)
 	await(t, c, id, in(allocation.Running))
 	var data strings.Builder
