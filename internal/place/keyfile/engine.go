@@ -25,7 +25,7 @@ type Engine struct {
 	Allocation string       `json:"allocation,omitempty"` // its name at the scheduler; empty: the engine has no allocation yet, or needs none
 	Job        string       `json:"job,omitempty"`        // the one job of the allocation; empty: the allocation is for a session
 	Sessions   []Session    `json:"sessions,omitempty"`
-	Jobs       []string     `json:"jobs,omitempty"`       // those that run there, unless they have just begun
+	Jobs       []string     `json:"jobs,omitempty"` // those that run there, unless they have just begun
 }
 
 // A Session is one that lives at a place.
