@@ -14,7 +14,7 @@ type Words struct {
 }
 
 const (
-	maxWords = 4096 // bytes that are kept, in a buffer of twice that
+	maxWords = 4096 // bytes of the last part; up to twice as many are kept
 	maxLines = 5    // lines that are shown
 	maxWidth = 600  // characters of such a line: kubectl says in one which right is missing
 )
@@ -23,13 +23,11 @@ const (
 func (w *Words) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := len(b)
-	if len(w.kept)+n > 2*maxWords {
-		w.kept = append(w.kept[:0], w.kept[max(0, len(w.kept)-maxWords):]...)
-		b = b[max(0, n-maxWords):]
-	}
 	w.kept = append(w.kept, b...)
-	return n, nil
+	if extra := len(w.kept) - maxWords; extra > maxWords {
+		w.kept = append(w.kept[:0], w.kept[extra:]...)
+	}
+	return len(b), nil
 }
 
 // String returns the last lines, escaped and as one line.
