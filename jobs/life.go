@@ -219,7 +219,7 @@ func (j *Job) amendRecord(f func(*Receipt)) bool {
 		r.LostOutput = j.record.Receipt.LostOutput
 	}
 	if r.Status() != j.record.Status {
-		if j.away() { // its place has told a lie, which is no defect of this program
+		if j.away() { // the place has sent what can't be true, which is no defect of this program
 			return false
 		}
 		j.defect(fmt.Sprintf("late news of %q for a job that is %s", r.Text(), j.record.Status))

@@ -135,9 +135,9 @@ func (t *placeTrial) say(word, step, text string) {
 
 // The limits of the steps that a place could take for ever.
 const (
-	pythonTime   = time.Minute      // until Python has answered
-	evidenceTime = 10 * time.Second // until the prompt is seen
-	strayTime    = time.Minute      // after which an engine ends by itself if this process is killed
+	pythonTime   = time.Minute      // bounds the wait for the first job of Python
+	evidenceTime = 10 * time.Second // bounds the wait for the prompt
+	strayTime    = time.Minute      // the engine ends by itself after this time if this process is killed
 )
 
 // check tries each step until one fails. The engine has a key of its own, and ends with the trial.

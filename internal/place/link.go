@@ -64,10 +64,10 @@ func (l *link) close() {
 // heard returns when something came over the link last.
 func (l *link) heard() time.Time { return time.Unix(0, l.pipe.last.Load()) }
 
-// A timed connection notes when it was read last.
+// A timed connection notes when bytes were read last.
 type timed struct {
 	net.Conn
-	last atomic.Int64 // in nanoseconds since 1970
+	last atomic.Int64 // nanoseconds since 1970
 }
 
 func (t *timed) note() { t.last.Store(time.Now().UnixNano()) }

@@ -10,16 +10,16 @@ import (
 // those before it have been answered, because the engine can serve two requests of one link in any order.
 type turns struct {
 	mu   sync.Mutex
-	last map[room]*turn // of the newest job of the session, until it has passed
+	last map[room]*turn // the turn of a session's newest job or call, until it has passed
 }
 
 // beginTime is how long the next call waits for the answer to one that is sent on, which can take long. It has begun
 // to do its work by then.
 const beginTime = 50 * time.Millisecond
 
-// A turn is that of one job, or of a call that is sent on.
+// A turn is the place of one job, or of one call that is sent on, in the order of its session.
 type turn struct {
-	before *turn         // of the job before it; nil: none is, or all of them have been answered
+	before *turn         // the turn before this one; nil: all earlier ones have passed
 	passed chan struct{} // closed when the job has been answered, or will not be sent
 	once   sync.Once
 }

@@ -6,7 +6,7 @@
 // of package page about the jobs of all of them. It does not trust the engines, because one can be in
 // the hands of its jobs:
 //
-//   - It takes from an engine only values of the types in wire.go, writes them anew, and bounds their
+//   - It takes from an engine only values of the types in wire.go, writes them again, and bounds their
 //     size. Anything else is dropped with a word. No header is passed on: the type and the status of an
 //     answer are chosen from a list.
 //   - A job belongs to the engine that named it first, as long as that engine runs. What a person types
