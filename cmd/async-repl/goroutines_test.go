@@ -70,7 +70,7 @@ var goroutines = map[string][]string{
 
 	"internal/place/host.go":       {"the link to an engine at a place", "what a host does for jobs that have ended", "what a host does for jobs that have ended"},
 	"internal/place/mirror.go":     {"what a mirror does beside following its job"},
-	"internal/place/places.go":     {"a look at each place, and the end of each", "a look at each place, and the end of each"},
+	"internal/place/places.go":     {"a look at each place, and the end of each"},
 	"internal/place/reach.go":      {"the opening of a link that is tried"},
 	"internal/place/carry/pipe.go": {"the last words of a carrier", "the reaping of a carrier"},
 

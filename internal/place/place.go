@@ -240,11 +240,7 @@ func (p *place) describe(ctx context.Context) overview.Place {
 	hosts := p.all()
 	slices.SortFunc(hosts, func(a, b *host) int { return strings.Compare(a.name, b.name) })
 	parts := make([]overview.Place, len(hosts))
-	var all sync.WaitGroup
-	for i, h := range hosts {
-		all.Go(func() { h.describe(ctx, &parts[i]) }) // joined below; ends within lookTime
-	}
-	all.Wait()
+	together(len(hosts), func(i int) { hosts[i].describe(ctx, &parts[i]) })
 	for _, part := range parts {
 		if part.Reachable && !o.Reachable || !o.Reachable && o.Why == "" { // the place is reached if one host is
 			o.Reachable, o.Why, o.Since = part.Reachable, part.Why, part.Since

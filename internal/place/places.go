@@ -329,11 +329,7 @@ func (ps *Places) List(ctx context.Context) []overview.Place {
 	}
 	slices.Sort(names[len(ps.names):])
 	list := make([]overview.Place, len(names))
-	var all sync.WaitGroup
-	for i, name := range names {
-		all.Go(func() { list[i] = ps.places[name].describe(ctx) }) // joined below; ends within lookTime
-	}
-	all.Wait()
+	together(len(list), func(i int) { list[i] = ps.places[names[i]].describe(ctx) })
 	return list
 }
 
@@ -398,11 +394,11 @@ func (ps *Places) Close(ctx context.Context) {
 		for _, p := range ps.places {
 			hosts = append(hosts, p.close()...)
 		}
-		together(hosts, func(h *host) { h.goodbye(ctx) })
+		together(len(hosts), func(i int) { hosts[i].goodbye(ctx) })
 		ps.running.Wait()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
-		together(hosts, func(h *host) { h.giveBack(ending) })
+		together(len(hosts), func(i int) { hosts[i].giveBack(ending) })
 		if ps.File == nil {
 			return
 		}
@@ -415,11 +411,11 @@ func (ps *Places) Close(ctx context.Context) {
 // giveBackTime bounds how long the end of the server waits until the schedulers have taken its allocations back.
 const giveBackTime = 5 * time.Second
 
-// together calls f for all hosts at once, and returns when all calls have.
-func together(hosts []*host, f func(h *host)) {
+// together calls f for the numbers below n, all at once, and returns when all calls have.
+func together(n int, f func(i int)) {
 	var all sync.WaitGroup
-	for _, h := range hosts {
-		all.Go(func() { f(h) }) // joined below
+	for i := range n {
+		all.Go(func() { f(i) }) // joined below
 	}
 	all.Wait()
 }

@@ -599,8 +599,9 @@ func TestCloseAndAllocations(t *testing.T) {
 				later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
 				later.ps.Adopt(s.records())
 				j := later.here.Lookup(kept.ID())
-				runs(t, j)
-				becomes(t, j, "say where it is", func(_ jobs.Record, l jobs.Link) bool { return l.Where == "job 1, node n1" })
+				becomes(t, j, "be where it was", func(r jobs.Record, l jobs.Link) bool {
+					return r.Status == jobs.Running && l.Lost.IsZero() && l.Where == "job 1, node n1"
+				})
 				j.Stop(jobs.Stop{By: jobs.Agent})
 				jobstest.EndsAs(t, j, "cancelled (before it ran)")
 				c.holds()

@@ -62,6 +62,7 @@ func TestEndUnkeptWhileLost(t *testing.T) {
 					j := s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a"})
 					lost(t, j)
 					s.m.set(func() { s.m.fails = nil })
+					time.Sleep(mostWait) // the next attempt can be as late
 					jobstest.EndsAs(t, j, "completed")
 					time.Sleep(time.Hour)
 					e.trimmed()
