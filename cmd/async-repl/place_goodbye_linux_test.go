@@ -88,9 +88,9 @@ func TestGoodbyeWithAKeptJobAtAPlace(t *testing.T) {
 	must.Do(t, syscall.Mkfifo(gate, 0o600))
 	kept := s.do("execute_command_async", "on", "far", "command", "cat gate", "keep", true, "wait_seconds", 0).Header("Job ID")
 	var pid int
-	r := s.do("execute_python", "on", "far", "session", "lab", "code", "import os\nprint(os.getpid(), 'is it')")
+	r := s.do("execute_python", "on", "far", "session", "lab", "code", "import os\nprint(os.getpid(), 'is it')", "wait_seconds", 60)
 	must.Get(fmt.Sscanf(r.Section("STDOUT"), "%d is it", &pid))(t)
-	s.do("execute_python", "on", "far", "session", "own", "code", "x = 7", "keep", true)
+	s.do("execute_python", "on", "far", "session", "own", "code", "x = 7", "keep", true, "wait_seconds", 60)
 	cut := s.do("execute_python", "session", "own", "code", "import time\ntime.sleep(1000)", "wait_seconds", 0).Header("Job ID")
 	engine := far.engine()
 	s.stdin.Close()

@@ -305,6 +305,7 @@ func TestAdoptedJobIsAsItWasKnown(t *testing.T) {
 		later.ps.Adopt(s.records())
 		j := later.here.Lookup(kept.ID())
 		lost(t, j)
+		synctest.Wait() // it can be lost before it is restored
 		if r := j.Record(); r.Status != jobs.Running || r.Started.IsZero() || jobstest.Output(j) != "early\n" {
 			t.Errorf("%+v, %q", r, jobstest.Output(j))
 		}
