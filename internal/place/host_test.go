@@ -87,6 +87,31 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
+// A call for the place makes an attempt at once. However many have failed, the next one without a call is not later.
+func TestCallsDoNotDelayTheLink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStage(t, linktest.Runners{"wait": waits})
+		j := s.start("wait")
+		runs(t, j)
+		time.Sleep(time.Minute)
+		s.m.set(func() { s.m.fails = errors.New("no route") })
+		s.m.wire().Close()
+		lost(t, j)
+		for range 20 {
+			if _, _, err := s.ps.Call(t.Context(), "gpu", "list_variables", nil); err == nil {
+				t.Error("it was called")
+			}
+		}
+		if n := len(s.m.attempts(1)); n != 21 {
+			t.Errorf("%d attempts", n)
+		}
+		time.Sleep(firstWait)
+		if n := len(s.m.attempts(1)); n != 22 {
+			t.Errorf("%d attempts, a second later", n)
+		}
+	})
+}
+
 // A link that is lost as soon as it is there counts as a failure.
 func TestLinkThatBreaksAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {

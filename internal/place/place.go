@@ -172,7 +172,7 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	h := p.newHost(name)
 	h.engine, h.lost, h.mayKeep = e.Greeting, time.Now(), e.Greeting.Start != ""
 	if !p.set.listed(p.conf.Name) {
-		h.why, p.apart = errRemoved, name != e.Place
+		h.attempts.why, p.apart = errRemoved, name != e.Place
 	}
 	if h.seat != nil {
 		h.seat.id, h.seat.asked, h.seat.job, h.seat.served = e.Allocation, true, e.Job, true

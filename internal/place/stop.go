@@ -156,35 +156,3 @@ func (h *host) deliverStops(l *link) {
 		h.mu.Unlock()
 	}
 }
-
-// trim makes the engine end what is not kept there, once there is a link.
-func (h *host) trim(cause jobs.By) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.engine.Start != "" {
-		h.trims = cause
-		h.begin()
-	}
-}
-
-// deliverTrim ends what is not kept there, if that is wanted. What comes for the engine meanwhile waits, because it
-// must not be ended with the rest.
-func (h *host) deliverTrim(l *link) {
-	h.mu.Lock()
-	cause := h.trims
-	h.trimming = cause != ""
-	h.mu.Unlock()
-	if cause == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(h.ctx, stopTime)
-	err := l.client.Trim(ctx, cause)
-	cancel()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.trimming = false
-	if h.trims != "" && (err == nil || isRefused(err)) { // else it is repeated, unless something has come
-		h.trims, h.spent = "", h.seat != nil
-	}
-	h.settle()
-}

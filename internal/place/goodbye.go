@@ -1,0 +1,116 @@
+package place
+
+import (
+	"context"
+
+	"asyncrepl/internal/place/far"
+	"asyncrepl/jobs"
+)
+
+// goodbye ends what the engine does not keep, waits for the ends of these jobs until ctx is done, and closes the
+// host. What is kept continues there.
+func (h *host) goodbye(ctx context.Context) {
+	defer h.stop()
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	var state far.State
+	asked := false
+	if l := h.connected(); l != nil {
+		var err error
+		if state, err = l.client.State(ctx); err == nil {
+			asked = true
+			err = l.client.End(ctx, true)
+		}
+		if err != nil {
+			h.set.Log.Info("a place does not know of the end of this server", "place", h.place, "error", err)
+		} else {
+			h.awaitEnds(ctx, state.Keeps)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep; h.keeps {
+		h.note()
+	}
+}
+
+// closes reports whether the engine was asked to end its jobs, or will be at once.
+func (h *host) closes() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closing
+}
+
+// awaitEnds waits for the jobs that are not kept. If nothing is kept, the engine has ended with them.
+func (h *host) awaitEnds(ctx context.Context, keeps bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.link != nil {
+		kept := h.kept()
+		if kept == len(h.mirrors) {
+			if kept == 0 && !keeps {
+				h.engine = far.Greeting{}
+				h.note()
+			}
+			return
+		}
+		if h.change(ctx) != nil {
+			return
+		}
+	}
+}
+
+// kept returns how many jobs continue after the end of this server. The caller holds h.mu.
+func (h *host) kept() (n int) {
+	for m := range h.mirrors {
+		if m.start.Keep {
+			n++
+		}
+	}
+	return n
+}
+
+// giveBack ends the allocation of the closed host, unless jobs in it are kept.
+func (h *host) giveBack(ctx context.Context) {
+	h.mu.Lock()
+	keeps := h.keeps
+	h.mu.Unlock()
+	if h.seat == nil || keeps {
+		return
+	}
+	h.seat.release(ctx)
+	h.abandon()
+}
+
+// trim makes the engine end what is not kept there, once there is a link.
+func (h *host) trim(cause jobs.By) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.engine.Start != "" {
+		h.trims = cause
+		h.begin()
+	}
+}
+
+// deliverTrim ends what is not kept there, if that is wanted. What comes for the engine meanwhile waits, because it
+// must not be ended with the rest.
+func (h *host) deliverTrim(l *link) {
+	h.mu.Lock()
+	cause := h.trims
+	h.trimming = cause != ""
+	h.mu.Unlock()
+	if cause == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, stopTime)
+	err := l.client.Trim(ctx, cause)
+	cancel()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trimming = false
+	if h.trims != "" && (err == nil || isRefused(err)) { // else it is repeated, unless something has come
+		h.trims, h.spent = "", h.seat != nil
+	}
+	h.settle()
+}
