@@ -160,7 +160,7 @@ func (c *Cluster) run(name string, as *syscall.Credential, argv ...string) error
 	return nil
 }
 
-// Run starts a daemon, or starts it again after Kill, at the same port. It returns when the daemon is ready: a
+// Run starts a daemon, or starts it again after Kill or Stop, at the same port. It returns when the daemon is ready: a
 // controller answers, a node is there for jobs.
 func (c *Cluster) Run(t testing.TB, name string) {
 	t.Helper()
@@ -184,6 +184,16 @@ func (c *Cluster) Run(t testing.TB, name string) {
 		}
 		return err
 	})
+}
+
+// Stop ends a daemon as a restart of its service does. A controller saves its state, which one that is killed does not:
+// it forgets jobs that it has just accepted, and uses their ids again.
+func (c *Cluster) Stop(t testing.TB, name string) {
+	t.Helper()
+	cmd := c.daemons[name]
+	delete(c.daemons, name)
+	must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
+	must.Do(t, cmd.Wait())
 }
 
 // Kill kills a daemon. The jobs of a node whose daemon is killed continue.

@@ -5,6 +5,7 @@ package slurmtest_test
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"asyncrepl/internal/kernel/procfs"
@@ -48,8 +49,11 @@ func TestClusters(t *testing.T) {
 		}
 		ended[0].Kill(t, slurmtest.Controller)
 		ended[0].Run(t, slurmtest.Controller)
-		if got := ended[0].Must(t, "squeue", "--noheader", "--format=%i"); got != "100" {
-			t.Errorf("jobs after a restart: %q", got)
+		ended[0].Must(t, "sbatch", "--hold", "--output=/dev/null", "--wrap", "exec sleep 600")
+		ended[0].Stop(t, slurmtest.Controller) // it has saved a job that it has just accepted
+		ended[0].Run(t, slurmtest.Controller)
+		if got := strings.Fields(ended[0].Must(t, "squeue", "--noheader", "--format=%i", "--sort=i")); !slices.Equal(got, []string{"100", "101"}) {
+			t.Errorf("jobs after two restarts: %q", got)
 		}
 	})
 	for _, c := range ended {
