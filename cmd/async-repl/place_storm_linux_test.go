@@ -98,8 +98,8 @@ var stormPlaces = []stormPlace{
 		p.cmd.Env = append(p.cmd.Env, "SLURM_CONF="+p.cluster.Conf)
 		return map[string]any{"slurm": []string{"--partition=short", "--time=60"}}
 	}, []fault{
-		{"slurmctld is killed and comes back", false, func(p *placeCampaign) {
-			p.cluster.Kill(p.t, slurmtest.Controller)
+		{"slurmctld is restarted", false, func(p *placeCampaign) {
+			p.cluster.Stop(p.t, slurmtest.Controller)
 			p.pause(time.Duration(p.rand.IntN(3000)) * time.Millisecond)
 			p.cluster.Run(p.t, slurmtest.Controller)
 		}},
