@@ -68,7 +68,8 @@ var goroutines = map[string][]string{
 	"internal/people/wait.go":          {"one per job that a command waits for"},
 	"internal/people/attach.go":        {"the printing and the typing of attach", "the printing and the typing of attach"},
 
-	"internal/place/host.go":       {"the link to an engine at a place", "what a host does for jobs that have ended", "what a host does for jobs that have ended"},
+	"internal/place/era.go":        {"what a host does for jobs that have ended"},
+	"internal/place/host.go":       {"the link to an engine at a place", "what a host does for jobs that have ended"},
 	"internal/place/mirror.go":     {"what a mirror does beside following its job"},
 	"internal/place/places.go":     {"a look at each place, and the end of each"},
 	"internal/place/reach.go":      {"the opening of a link that is tried"},

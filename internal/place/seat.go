@@ -173,7 +173,8 @@ func (s *seat) held() bool {
 }
 
 // awaitRunning returns once the allocation runs. If it is known to have run, that the scheduler does not answer is no
-// reason to wait. The error is an *engineLost if the allocation has ended.
+// reason to wait, and that nothing reaches it now is an error. If not, it is waited for. The error is an *engineLost if
+// the allocation has ended.
 func (s *seat) awaitRunning(ctx context.Context, ran bool) error {
 	for wait := firstPoll; ; wait = min(2*wait, mostPoll) {
 		err := s.poll(ctx, wait/2)
@@ -190,7 +191,9 @@ func (s *seat) awaitRunning(ctx context.Context, ran bool) error {
 			case allocation.Ended, allocation.Unknown:
 				return s.over()
 			case allocation.Cut:
-				return errors.New(state.Text)
+				if ran {
+					return errors.New(state.Text)
+				}
 			}
 		} else if ran {
 			return nil
@@ -303,7 +306,7 @@ func (s *seat) words() (where, queued string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.state.Phase == allocation.Pending:
+	case s.state.Phase == allocation.Pending, s.state.Phase == allocation.Cut && !s.served:
 		return "", s.state.Text
 	case s.state.Phase == allocation.Cut && linked: // it was cut when another allocation was asked about
 		return s.ran, ""

@@ -536,6 +536,30 @@ func TestCutNodeThatAnswers(t *testing.T) {
 	})
 }
 
+// An allocation that is out of reach before it was reached, such as one that Slurm suspends or takes back, is waited for.
+func TestCutBeforeItIsReached(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		t.Run(fmt.Sprint("cancelled: ", cancelled), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, c := newCluster(t, linktest.Runners{"hello": prints("hello\n")})
+				c.set(func() { c.pends = true })
+				j := s.startAs(inSession("hello", "a"))
+				becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 1, Priority" })
+				c.set(func() { c.states["1"] = allocation.State{Phase: allocation.Cut, Text: "job 1, COMPLETING"} })
+				becomes(t, j, "wait", func(_ jobs.Record, l jobs.Link) bool { return l.Queued == "job 1, COMPLETING" && l.Where == "" })
+				time.Sleep(time.Hour)
+				if cancelled {
+					c.ends("1", allocation.State{Phase: allocation.Ended, End: "Slurm: CANCELLED"})
+					jobstest.EndsAs(t, j, "failed (Slurm: CANCELLED; variables lost)")
+					return
+				}
+				c.set(func() { c.begin("1") })
+				jobstest.EndsAs(t, j, "completed")
+			})
+		})
+	}
+}
+
 // One allocation more than the most is refused.
 func TestMostAllocations(t *testing.T) {
 	bubble(t, func(t *testing.T) {
