@@ -595,3 +595,13 @@ func TestSystemOf(t *testing.T) {
 		}
 	}
 }
+
+// A user of Kubernetes can have the right to make pods, and none to enter them. Only a person can change that.
+func TestPodThatCannotBeEntered(t *testing.T) {
+	t.Parallel()
+	const said = `Error from server (Forbidden): pods "hand-g9nm9" is forbidden: User "nobody" cannot create resource "pods/exec" in API group "" in the namespace "default"`
+	s := Spec{Argv: []string{writeProgram(t, "echo '"+said+"' >&2; exit 1\n")}, Program: writeProgram(t, echoes)}
+	if err := refusedBy(t, t.Context(), s); err.Step != Reach || !err.Final || !strings.HasPrefix(err.Cure, "give this user of Kubernetes the right to create pods/exec: /") {
+		t.Errorf("got step %d, final %v: %v", err.Step, err.Final, err)
+	}
+}

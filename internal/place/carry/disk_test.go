@@ -103,7 +103,9 @@ func TestForeignDirectory(t *testing.T) {
 	}
 	must.Do(t, os.Chmod(dir, 0o770))
 	foreign("a directory that a group can write to")
-	must.Do(t, os.Chmod(dir, 0o700))
+	must.Do(t, os.Chmod(dir, 0o700|os.ModeSetgid)) // as in a directory that gives its group to all in it
+	p, _ = opened(t, s)
+	closed(t, p)
 	must.Do(t, os.Rename(dir, dir+"-away"))
 	must.Do(t, os.Symlink(dir+"-away", dir))
 	foreign("a link")

@@ -132,7 +132,7 @@ func (o *opening) lost(err error) *Error {
 const maxLine = 200
 
 // refusals are patterns of the words by which a carrier says why it does not get in, and what helps. The command to
-// run by hand follows. The words are those of OpenSSH 9.2; they are compared with what any carrier says, because many
+// run by hand follows. Most words are those of OpenSSH 9.2; they are compared with what any carrier says, because many
 // run ssh. The first that matches counts.
 var refusals = []struct {
 	said  string
@@ -145,6 +145,7 @@ var refusals = []struct {
 	{`Bad configuration option`, true, "correct the configuration of ssh"},
 	{`Too many authentication failures`, true, "name one key, by IdentityFile and IdentitiesOnly in ~/.ssh/config"},
 	{`Permission denied \(.*(password|keyboard-interactive)`, true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster)"},
+	{`cannot create resource "pods/exec"`, true, "give this user of Kubernetes the right to create pods/exec"},
 	{`Permission denied`, true, "give ssh a key that the place knows: ssh-copy-id installs one, ssh-add opens one that has a passphrase; try it by hand"},
 	{`Could not resolve hostname`, false, "correct the name of the host, or wait until it is known"},
 	{`Connection refused`, false, "check that sshd runs there and that the port is right"},

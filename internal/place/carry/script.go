@@ -44,11 +44,12 @@ export PATH HOME
 // runs in the same shell. The words in capitals are replaced, see fill.
 const (
 	// directories names the directories for our program. One that another user could write to is used for
-	// nothing, which the mode and the owner in the words of ls say.
+	// nothing, which the mode and the owner in the words of ls say. The S gives nobody a right: a directory in a volume
+	// of Kubernetes inherits it if the pod has a fsGroup.
 	directories = `
 ar_cache=${XDG_CACHE_HOME:-$HOME/.cache}/async-repl/bin ar_home=$HOME/.cache/async-repl/bin ar_temp=${TMPDIR:-/tmp}/async-repl-$(id -u)
 ar_usable() { [ "$1" != "$ar_temp/bin" ] || ar_ours $(ls -ldn -- "$ar_temp" 2>&1); }
-ar_ours() { case $1,$3 in (drwx------,"$(id -u)"|drwx------.,"$(id -u)") ;; (*) false ;; esac; }
+ar_ours() { case $1,$3 in (drwx--[-S]---,"$(id -u)"|drwx--[-S]---.,"$(id -u)") ;; (*) false ;; esac; }
 ar_system=$(uname -sm 2>/dev/null)
 case $ar_system in (''|SYSTEM) ar_fits=y ;; (*) ar_fits= ;; esac
 `
