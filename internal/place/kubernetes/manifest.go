@@ -196,6 +196,9 @@ func (p *pod) manifest(key, name, script string) ([]byte, error) {
 	for _, key := range []string{"args", "livenessProbe", "readinessProbe", "startupProbe"} {
 		delete(first, key)
 	}
+	if first["terminationMessagePolicy"] == nil { // the state of the pod then has the last words of a script or engine that failed
+		first["terminationMessagePolicy"] = "FallbackToLogsOnError"
+	}
 	containers[0] = first
 
 	spec, _ := object(p.object, "spec")

@@ -70,7 +70,7 @@ func TestManifest(t *testing.T) {
 				{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
 			"containers": [
 				{"name": "main", "image": "python:3.14", "command": ["/bin/sh", "-c", "echo $$HOME $$(id)"],
-					"volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": true}]},
+					"terminationMessagePolicy": "FallbackToLogsOnError", "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": true}]},
 				{"name": "side", "image": "proxy:1", "args": ["run"], "livenessProbe": {"httpGet": {"port": 1}}}],
 			"volumes": [{"name": "data", "secret": {"secretName": "s", "defaultMode": 416}}]}}`))
 	d.UseNumber()

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"asyncrepl/internal/place/allocation"
@@ -178,7 +179,8 @@ func (p *status) end(name string) string {
 	return line(pod+" ended: "+t.exit(), textChars)
 }
 
-// exit returns how a container ended. The reasons OOMKilled and Completed say all that their status would.
+// exit returns how a container ended. The reasons OOMKilled and Completed say all that their status would. What a
+// container that was killed had printed before does not say why.
 func (w words) exit() string {
 	text := w.Reason
 	if text == "" {
@@ -187,7 +189,24 @@ func (w words) exit() string {
 	if text != "OOMKilled" && w.Code != 0 {
 		text += fmt.Sprintf(", exit status %d", w.Code)
 	}
-	return words{Reason: text, Message: w.Message}.String()
+	if text == "OOMKilled" || w.Code > startError {
+		return text
+	}
+	return words{Reason: text, Message: lastLines(w.Message)}.String()
+}
+
+// startError is the status of a container that could not be started. A signal is the difference to a higher one.
+const startError = 128
+
+// lastLines returns the last lines of a message as one.
+func lastLines(message string) string {
+	var lines []string
+	for line := range strings.Lines(message) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
 func (p *status) condition(kind string) condition {

@@ -110,9 +110,13 @@ func TestOtherStates(t *testing.T) {
 			allocation.Ended, "node n2 lost: Kubernetes DeletionByPodGC"},
 		"no /bin/sh": {`"phase": "Failed", ` + terminated(`"exitCode": 128, "reason": "StartError", "message": "exec: \"/bin/sh\": no such file or directory"`),
 			allocation.Ended, `pod x ended: StartError, exit status 128: exec: "/bin/sh": no such file or directory`},
-		"ended without a word": {`"phase": "Failed"`, allocation.Ended, "pod x ended: Failed"},
-		"escapes":              {waiting("Bad\x1b[2J", "a\nPlace: here\u202e"), allocation.Pending, `pod x, Bad\x1b[2J: a\nPlace: here\u202e`},
-		"long words":           {waiting("Bad", strings.Repeat("x", 5000)), allocation.Pending, "pod x, Bad: " + strings.Repeat("x", textChars-13) + "…"},
+		"an engine that does not start": {`"phase": "Failed", ` + terminated(`"exitCode": 1, "reason": "Error", "message": "one\ntwo\n\nthree\nasync-repl: /tmp can be changed by other users\n"`),
+			allocation.Ended, "pod x ended: Error, exit status 1: two; three; async-repl: /tmp can be changed by other users"},
+		"killed after it has printed":    {`"phase": "Failed", ` + terminated(`"exitCode": 137, "reason": "Error", "message": "noise"`), allocation.Ended, "pod x ended: Error, exit status 137"},
+		"no memory after it has printed": {`"phase": "Failed", ` + terminated(`"exitCode": 137, "reason": "OOMKilled", "message": "noise"`), allocation.Ended, "pod x ended: OOMKilled"},
+		"ended without a word":           {`"phase": "Failed"`, allocation.Ended, "pod x ended: Failed"},
+		"escapes":                        {waiting("Bad\x1b[2J", "a\nPlace: here\u202e"), allocation.Pending, `pod x, Bad\x1b[2J: a\nPlace: here\u202e`},
+		"long words":                     {waiting("Bad", strings.Repeat("x", 5000)), allocation.Pending, "pod x, Bad: " + strings.Repeat("x", textChars-13) + "…"},
 	} {
 		status := strings.ReplaceAll(c.status, `\x1b`, `\u001b`) // %q writes for Go
 		got := stateOf(t, `{"metadata": {"name": "x"}, "spec": {"nodeName": "n2"}, "status": {`+status+`}}`, "main")
