@@ -175,7 +175,7 @@ func TestLoadEightFloods(t *testing.T) {
 			if err != nil || next < cursor {
 				t.Fatalf("flood %d: cursor %d, then %q", i, cursor, r.Header("Cursor"))
 			}
-			if got := r.Header("Status"); got != "running" {
+			if got := r.Header("Status"); got != "running" && (got != "queued" || carrier() == "") { // the start of its engine can take long
 				t.Fatalf("flood %d is %s\n%s", i, got, r)
 			}
 			if len(r) > 16_500 {
