@@ -293,6 +293,22 @@ func TestPlacesWithSlurm(t *testing.T) {
 	}
 }
 
+// A job whose allocation a person has cancelled is not cancelled by this server: it fails, as Slurm says.
+func TestScancelOfAnAllocation(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	cluster := slurmtest.Start(t)
+	file := m.write(map[string]spec{"cluster": {"slurm": []string{"--partition=short"}, "workspace": cluster.Dir + "/work", "python": realPython(),
+		"setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp}})
+	s := startServer(t, "REPL_PLACES="+file, "SLURM_CONF="+cluster.Conf)
+	id := s.do("execute_python", "on", "cluster", "code", "import time\nprint('sleeps', flush=True)\ntime.sleep(1000)", "wait_seconds", 0).Header("Job ID")
+	s.prints(id, "sleeps")
+	cluster.Must(t, "scancel", "1")
+	if r := s.end(id); r.Header("Status") != "failed (Slurm: CANCELLED; variables lost)" || !strings.HasPrefix(r.Header("Place"), "cluster (Slurm job 1") {
+		t.Errorf("after scancel:\n%s", r)
+	}
+}
+
 // What can't be tried is refused before anything is started.
 func TestPlacesRefuses(t *testing.T) {
 	t.Parallel()
