@@ -26,7 +26,7 @@ const (
 	Internal    End = "internal"      // a defect of this server, in Receipt.Detail
 	ServerEnded End = "server ended"  // its server was killed, or exited before it had ended the job
 	LeftThere   End = "left there"    // its server ended, and its place continued it or ended it later
-	PlaceLost   End = "place lost"    // its place is gone or was given up; Receipt.Detail is all that Text says
+	PlaceLost   End = "place lost"    // its place is gone, or the job was given up; Receipt.Detail is all that Text says
 	Misreported End = "misreported"   // its place reported an end that makes no sense; Receipt.Detail says why
 )
 

@@ -38,7 +38,7 @@ const (
 	placedCommand = "placed"
 )
 
-// goneStatus is the exit status of dial if the engine that it was told has ended.
+// goneStatus is the exit status of dial if the engine that it should join has ended.
 const goneStatus = 3
 
 // inheritedLock is the descriptor of the lock that an engine at a place has from dial.
@@ -234,7 +234,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 		eng.Close()
 		return err
 	}
-	trail.Detach() // until now an error goes to the one who has started this process
+	trail.Detach() // until now errors go to the process that has started this one
 	p := &placedEngine{Engine: eng, settings: s, records: config.StateDir, door: d, links: l, began: time.Now(), unused: time.Now(), goodbyes: make(chan bool)}
 	<-signals.caught
 	ctx, cancel := signals.context(ctx, log)
@@ -258,7 +258,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 	close(ended)
 	server.Shutdown(limited) // the ends of jobs are on their way
 	<-served
-	if (s.NoHistory || p.dismissed) && config.StateDir != "" { // its server has what is in the records
+	if (s.NoHistory || p.dismissed) && config.StateDir != "" { // its server has read the records
 		os.RemoveAll(config.StateDir)
 		os.Remove(filepath.Dir(config.StateDir)) // an error: it has those of other keys
 	}
@@ -337,7 +337,7 @@ type placedEngine struct {
 
 	// Guarded by mu.
 	mu     sync.Mutex
-	unused time.Time // since when the engine is unused, as far as state was asked
+	unused time.Time // since when the engine is unused, by the last call of state
 	ended  int64     // the jobs that had ended then
 }
 
@@ -408,10 +408,10 @@ func (p *placedEngine) untilEnd(ctx context.Context) (how jobs.By) {
 	}
 	tick := time.NewTicker(checkTime)
 	defer tick.Stop()
-	var trimmed *door.Visits // those until what is not kept was ended; nil: it was not
+	var trimmed *door.Visits // the visits when the unkept jobs were ended; nil: they were not
 	var empty time.Time      // since when nothing is kept any more; zero: something is
 	for {
-		changed := p.Jobs().Changed() // before what follows looks at the jobs
+		changed := p.Jobs().Changed() // before the jobs are checked below
 		visits, ends := p.links.Visits(), time.Time{}
 		trim := func() {
 			p.EndUnkept(how)

@@ -302,7 +302,7 @@ func (l *live) write(b []byte) error {
 	return l.conn.Write(ctx, websocket.MessageText, b)
 }
 
-// sendList sends the whole list.
+// sendList sends the full list.
 func (l *live) sendList() error {
 	if l.listless {
 		return nil

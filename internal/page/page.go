@@ -3,7 +3,7 @@
 // Package page serves the page on which people watch jobs and answer them: its files, and what it asks
 // of an engine.
 //
-// [Static] serves the files, [API] answers the requests about one engine. Whoever asks is a person: an
+// [Static] serves the files, [API] answers the requests about one engine. Requests come from people: an
 // answer and a cancel say so. A GET changes nothing. Errors are one sentence of plain text.
 //
 // The package knows no tokens, no cookies and no other servers. Its caller decides who can ask: it

@@ -176,7 +176,7 @@ func (c *Config) noted(id string) error {
 // idLength is the length of an id.
 const idLength = 26
 
-// leastID is the length of the shortest id that can be looked for, as of the tools.
+// leastID is the length of the shortest prefix of an id that is searched for, as in the tools.
 const leastID = 8
 
 // isID matches what can be the id of a job, or the begin of one.

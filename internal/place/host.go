@@ -17,16 +17,16 @@ import (
 type host struct {
 	set   *Places
 	place string // the name of the place
-	name  string // its own name, in the file of our engines
+	name  string // names the host in the file of our engines
 	open  opener
-	seat  *seat // its allocation; nil: it has none
+	seat  *seat // the host's allocation; nil: the place has no scheduler
 	// unused is how long the engine is kept although nothing there is used.
 	unused time.Duration
 	over   func() // called when the engine has ended because nothing was used; nil: nothing is
 
 	ctx    context.Context // done when the host is closed
 	cancel context.CancelFunc
-	wake   chan struct{} // holds a token if run should look for work
+	wake   chan struct{} // holds a token if run should check for work
 
 	late lateJobs // the jobs that can print after their end
 
@@ -95,7 +95,7 @@ func (h *host) idle() bool {
 // users returns how many jobs and calls need the link, or will. The caller holds h.mu.
 func (h *host) users() int { return len(h.mirrors) + h.calls + h.coming }
 
-// begin starts run if it does not run yet, and makes it look for work. The caller holds h.mu.
+// begin starts run if it does not run yet, and makes it check for work. The caller holds h.mu.
 func (h *host) begin() {
 	if !h.running && h.ctx.Err() == nil {
 		h.running = true

@@ -23,10 +23,10 @@ import (
 // link after another, and records it here.
 type mirror struct {
 	host   *host
-	start  server.Start // without a Tool the job is there already
+	start  server.Start // has no Tool if the job is there already
 	port   *jobs.Port
-	pos    stream.Position // what has come so far
-	past   *jobs.Past      // what an earlier server knew of the job; nil: it is started, or nothing was known
+	pos    stream.Position // the output and displays that have come
+	past   *jobs.Past      // the job as an earlier server knew it; nil: this server starts it, or no record was kept
 	unseen bool            // the earlier server did not see it start
 	run    context.Context // done when the job is to end here, for the reason that is its cause
 	end    context.CancelCauseFunc
@@ -39,17 +39,17 @@ type mirror struct {
 	// Guarded by mu.
 	mu       sync.Mutex
 	ended    bool            // Run waits for the tasks: no other is started
-	era      context.Context // of the engine that the job was sent to; nil: it was not sent
+	era      context.Context // done when the engine that the job was sent to is lost; nil: the job was not sent
 	sent     bool            // the start can have reached the engine
 	known    bool            // the engine has the job
 	behind   int64           // the job has ended there, and so many bytes are still to come
 	unsure   string          // the id of an input that can have been delivered or not
-	input    string          // what is known of the last input, for people
+	input    string          // says in words whether the last input was delivered
 	resting  bool            // the ended job is followed, for what it has left
 	lateEnd  int64           // the end of the output of the ended job, as far as the engine has named it
 	asking   bool            // the engine has been asked about the running job, and has not answered
-	live     *far.Live       // its last answer
-	lookedAt time.Time       // when that came
+	live     *far.Live       // the engine's last answer about the running job
+	lookedAt time.Time       // when live came
 }
 
 // The reasons for which a job ends here although it has not ended there.

@@ -26,15 +26,15 @@ type place struct {
 	conf      config.Place
 	allocator allocator     // nil: its sessions share one engine
 	polling   chan struct{} // holds one token while the scheduler is asked
-	polled    time.Time     // when it has answered last; the holder of the token guards it
+	polled    time.Time     // when the scheduler has answered last; the holder of the token guards it
 
 	ctx    context.Context // done when the place is closed
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	apart   bool                     // each session has a host of its own
-	hosts   map[string]*host         // by their names in the file of our engines
-	leaving map[string]chan struct{} // by name: closed when the allocation of a host that is used no more is given back
+	hosts   map[string]*host         // under their names in the file of our engines
+	leaving map[string]chan struct{} // under the names of hosts that are not used any more; closed when their allocations are given back
 }
 
 func newPlace(ps *Places, conf config.Place) (p *place, err error) {

@@ -42,7 +42,7 @@ type Config struct {
 // Places are the places of a server. They are [server.Places].
 type Places struct {
 	Config
-	names  []string          // in order
+	names  []string          // all places, sorted
 	places map[string]*place // by name; those that are not in names are not in the file of places any more
 
 	// join joins this process with an engine, as carry.Open does.

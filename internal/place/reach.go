@@ -10,8 +10,8 @@ import (
 	"asyncrepl/jobs"
 )
 
-// Reach opens the link that the jobs of a session of Python at a place use. It returns who has answered, and in
-// which allocation, if it is in one. While that is waited for, waits gets why, once for each reason. The error can
+// Reach opens the link that the jobs of a session of Python at a place use. It returns the greeting of its
+// engine, and says where that is, if it is in an allocation. While Reach waits, waits gets each reason once. The error can
 // be a *carry.Error.
 func (ps *Places) Reach(ctx context.Context, name, session string, waits func(why string)) (g far.Greeting, where string, err error) {
 	p, err := ps.place(name)

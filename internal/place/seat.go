@@ -70,9 +70,9 @@ type seat struct {
 	id     string           // the scheduler's name for it; empty: there is none yet
 	asked  bool             // one was asked for, and its id may not be known
 	served bool             // it has been used: its end is none of the jobs that were not sent yet
-	state  allocation.State // as it was seen last
+	state  allocation.State // the scheduler's last answer
 	ran    string           // what its state said when it was seen to run; empty: it was not
-	since  time.Time        // when it was asked for
+	since  time.Time        // when the allocation was asked for
 }
 
 // open opens a link to the engine of the allocation. It asks for one if there is none, and waits until it runs.
@@ -146,7 +146,7 @@ func (s *seat) allocate(ctx context.Context) error {
 	s.mu.Lock()
 	s.asked, s.since, s.state = true, time.Now(), allocation.State{}
 	s.mu.Unlock()
-	s.host.renote() // before it is there: a later server must know of it
+	s.host.renote() // before the allocation exists: a later server must find it
 	id, err = s.place.allocator.Allocate(ctx, s.host.name, allocation.Engine{
 		Workspace: conf.Workspace, Setup: conf.Setup, Find: find, Args: []string{"placed", "-settings", string(settings)}, Idle: conf.Idle,
 	})

@@ -22,7 +22,7 @@ func (m *mirror) forwardStops(ctx context.Context) {
 		return
 	}
 	var delivered, last jobs.Stop
-	var since time.Time // when last was raised
+	var since time.Time // when the rung of last was raised
 	pause := retryWait  // while the engine refuses it
 	for {
 		rung, raised := m.port.Wanted()

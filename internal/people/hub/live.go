@@ -33,7 +33,7 @@ type tab struct {
 	shown   map[string]*page.Brief // the jobs that it shows
 	seen    int                    // the number of changes of jobs that it has seen; -1: it is new
 	late    bool                   // the list waits for no engine any more
-	listed  bool                   // the page has the whole list
+	listed  bool                   // the page has the full list
 
 	job    string // the open job; empty: none is
 	cursor int64  // its output that comes next, if there is no link

@@ -22,8 +22,8 @@ type Cluster struct {
 	pod *pod
 
 	mu      sync.Mutex
-	known   bool   // whether context is
-	context string // of kubectl when the first pod was asked for; empty: kubectl has none, as in a pod
+	known   bool   // context is known
+	context string // kubectl's context when the first pod was asked for; empty: kubectl has no context, as in a pod
 	// deleted has the ends of pods that were seen while they were being deleted, by their ids. Most of them are gone
 	// before they are seen to have ended.
 	deleted map[string]string
