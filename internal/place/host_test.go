@@ -105,7 +105,7 @@ func TestCallsDoNotDelayTheLink(t *testing.T) {
 		if n := len(s.m.attempts(1)); n != 21 {
 			t.Errorf("%d attempts", n)
 		}
-		time.Sleep(firstWait)
+		time.Sleep(firstWait * 3 / 2)
 		if n := len(s.m.attempts(1)); n != 22 {
 			t.Errorf("%d attempts, a second later", n)
 		}

@@ -1,8 +1,12 @@
 package place
 
 import (
+	"io"
 	"slices"
 	"sync"
+	"time"
+
+	"asyncrepl/jobs"
 )
 
 // Threads and tasks of Python print after the end of their job, and nothing says when they are done. The engine
@@ -69,4 +73,40 @@ func (m *mirror) rested(again bool) bool {
 	defer m.mu.Unlock()
 	m.resting = again && m.lateEnd > here
 	return !m.resting
+}
+
+// followRest follows a job that has ended and left processes, until none is left.
+func (m *mirror) followRest() {
+	<-m.port.Ended() // it has no receipt before that
+	for !m.rested(m.followRestOnce()) {
+	}
+}
+
+// followRestOnce follows the ended job until its life is complete, which it reports.
+func (m *mirror) followRestOnce() (complete bool) {
+	defer m.port.SetCleanup(nil)
+	amend := func(r *jobs.Record) {
+		m.port.AmendReceipt(func(to *jobs.Receipt) {
+			if r.Receipt.Status() == to.Status() {
+				*to = r.Receipt
+			}
+		})
+	}
+	for m.host.ctx.Err() == nil {
+		l, era, err := m.host.await(m.host.ctx, false, true)
+		if err != nil {
+			return false
+		}
+		if _, err = m.watch(l, era, amend); err == io.EOF {
+			return true
+		} else if isRefused(err) || isLie(err) || era.Err() != nil {
+			return false
+		}
+		select {
+		case <-l.lost:
+		case <-time.After(retryWait):
+		case <-m.host.ctx.Done():
+		}
+	}
+	return false
 }
