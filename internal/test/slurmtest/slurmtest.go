@@ -210,11 +210,17 @@ func (c *Cluster) Kill(t testing.TB, name string) {
 func (c *Cluster) Lose(t testing.TB, node string) {
 	t.Helper()
 	c.Kill(t, node)
-	c.killAll(t, func(p procfs.Process) bool {
+	there := func(p procfs.Process) bool {
 		daemon, _, _ := procfs.LookupEnv(p.PID, nodeOfDaemons) // an error: it has ended
 		task, _, _ := procfs.LookupEnv(p.PID, nodeOfTasks)
 		return daemon == node || task == node
-	})
+	}
+	for _, p := range must.Get(c.Processes())(t) { // first, so that none sees the end of another
+		if there(p) {
+			p.Signal(syscall.SIGSTOP) // an error: it has ended
+		}
+	}
+	c.killAll(t, there)
 }
 
 // Argv returns the arguments of a command of Slurm for this cluster.
