@@ -119,7 +119,7 @@ func TestRealWords(t *testing.T) {
 		want            string
 	}{
 		"idle":       {"", "", never, "", allocation.Ended, " ended: Completed"},
-		"status":     {"", "", waits, "echo too; echo bad >&2; exit 3", allocation.Ended, " ended: Error, exit status 3: too; bad"},
+		"status":     {"", "", waits, "{ echo too; echo bad; } >&2; exit 3", allocation.Ended, " ended: Error, exit status 3: too; bad"},
 		"memory":     {"", `"resources": {"limits": {"memory": "50Mi"}}`, waits, "exec tail /dev/zero", allocation.Ended, " ended: OOMKilled"},
 		"deadline":   {`"activeDeadlineSeconds": 3`, "", waits, "", allocation.Ended, "allocation's time limit"},
 		"no shell":   {"", `"volumeMounts": []`, waits, "", allocation.Ended, " ended: StartError, exit status 128: "},
