@@ -39,6 +39,10 @@ func TestCount(t *testing.T) {
 		<-release
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun}}
 	}))
+	jobstest.Start(t, r, jobs.Spec{Place: "gpu"}, runner(func(context.Context, *jobs.Port) jobs.Outcome {
+		<-release
+		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotRun}}
+	}))
 	for {
 		changed := asks.Changed()
 		if asks.Record().Asked == 2 {
@@ -46,7 +50,7 @@ func TestCount(t *testing.T) {
 		}
 		<-changed
 	}
-	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1, jobs.Queued: 1}, Running: 1, Max: 1000}
+	want := jobs.Count{By: map[jobs.Status]int{jobs.Completed: 1, jobs.Failed: 1, jobs.WaitingInput: 1, jobs.Queued: 2}, Running: 1, There: 1, Max: 1000}
 	if d := cmp.Diff(want, r.Count()); d != "" {
 		t.Error(d)
 	}

@@ -440,6 +440,7 @@ func (r *Registry) StopAll(st Stop) {
 type Count struct {
 	By      map[Status]int
 	Running int // jobs that run here
+	There   int // jobs at places that have not ended
 	Max     int // the most that may run at once
 	Lossy   int // jobs that lost output because a disk failed
 }
@@ -451,6 +452,9 @@ func (r *Registry) Count() Count {
 	for _, j := range r.own() {
 		record := j.Record()
 		c.By[record.Status]++
+		if record.Place != "" && !record.Status.Final() {
+			c.There++
+		}
 		if record.Output.Loss.Disk > 0 {
 			c.Lossy++
 		}

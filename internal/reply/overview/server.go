@@ -190,6 +190,9 @@ func jobCount(c jobs.Count) string {
 		}
 	}
 	s := fmt.Sprintf("%s of at most %s at once", view.Count(c.Running), view.Count(c.Max))
+	if c.There > 0 {
+		s += fmt.Sprintf(", and %s at places", view.Count(c.There))
+	}
 	if len(now) > 0 {
 		s += ": " + strings.Join(now, ", ")
 	}

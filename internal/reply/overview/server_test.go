@@ -24,6 +24,14 @@ func TestFailingDiskIsReported(t *testing.T) {
 	}
 }
 
+// The limit is that of jobs here. Jobs at places are counted beside it.
+func TestJobsAtPlacesAreCounted(t *testing.T) {
+	got := jobCount(jobs.Count{By: map[jobs.Status]int{jobs.Running: 3}, Running: 1, There: 2, Max: 1000})
+	if want := "1 of at most 1,000 at once, and 2 at places: 3 running"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLimitOfAllOutputNamesItsSetting(t *testing.T) {
 	var r report.Reply
 	Server{Disk: output.Usage{Dir: "/used", Failure: output.ErrLimit}}.disk(&r)
