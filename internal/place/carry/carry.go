@@ -40,11 +40,12 @@ func SSH(args []string) []string {
 }
 
 const (
-	limit    = 30 * time.Second // bounds Open without the carrying, and a pause in the carrying
-	maxNoise = 1 << 20          // bytes of lines without our mark
-	maxLoads = 3                // there are as many directories to carry to
-	maxField = 256              // bytes of a text in the greeting
-	maxPath  = 4096             // characters of the path of a file there
+	limit       = 30 * time.Second // bounds Open without the carrying, and a pause in the carrying
+	maxNoise    = 1 << 20          // bytes of lines without our mark
+	maxLineSize = 16 << 10         // bytes that are read as one line; the greeting is shorter
+	maxLoads    = 3                // there are as many directories to carry to
+	maxField    = 256              // bytes of a text in the greeting
+	maxPath     = 4096             // characters of the path of a file there
 )
 
 // Open starts the carrier and our program there, and returns the pipe between this process and that program
@@ -92,7 +93,7 @@ func reach(ctx context.Context, s Spec, limit time.Duration) (*opening, error) {
 	if err != nil {
 		return nil, &Error{Reach, view.Line(err.Error(), maxLine), "see whether that program can be run: " + byHand(s.Argv), errors.Is(err, fs.ErrNotExist)}
 	}
-	return &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, 64<<10)}, nil
+	return &opening{ctx: ctx, spec: s, limit: limit, pipe: p, begun: time.Now(), in: bufio.NewReaderSize(p.out, maxLineSize)}, nil
 }
 
 // enter starts our program there, and returns when it has greeted. It reads our program here while the carrier connects.

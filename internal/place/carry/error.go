@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"asyncrepl/internal/text/pattern"
 	"asyncrepl/internal/text/view"
 )
 
@@ -135,27 +136,27 @@ const maxLine = 200
 // run by hand follows. Most words are those of OpenSSH 9.2; they are compared with what any carrier says, because many
 // run ssh. The first that matches counts.
 var refusals = []struct {
-	said  string
+	said  func() *regexp.Regexp
 	final bool
 	cure  string
 }{
-	{`IDENTIFICATION HAS CHANGED`, true, "if the place really has a new key, remove the old one with ssh-keygen -R and accept the new one once"},
-	{`Host key verification failed`, true, "check the key of the place and accept it once by hand"},
-	{`UNPROTECTED PRIVATE KEY FILE|Bad owner or permissions`, true, "make the file that ssh names yours alone with chmod 600"},
-	{`Bad configuration option`, true, "correct the configuration of ssh"},
-	{`Too many authentication failures`, true, "name one key, by IdentityFile and IdentitiesOnly in ~/.ssh/config"},
-	{`Permission denied \(.*(password|keyboard-interactive)`, true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster)"},
-	{`cannot create resource "pods/exec"`, true, "give this user of Kubernetes the right to create pods/exec"},
-	{`Permission denied`, true, "give ssh a key that the place knows: ssh-copy-id installs one, ssh-add opens one that has a passphrase; try it by hand"},
-	{`Could not resolve hostname`, false, "correct the name of the host, or wait until it is known"},
-	{`Connection refused`, false, "check that sshd runs there and that the port is right"},
-	{`timed out|No route to host|Network is unreachable`, false, "check that the place is switched on and that the network leads there"},
+	{pattern.Lazy(`IDENTIFICATION HAS CHANGED`), true, "if the place really has a new key, remove the old one with ssh-keygen -R and accept the new one once"},
+	{pattern.Lazy(`Host key verification failed`), true, "check the key of the place and accept it once by hand"},
+	{pattern.Lazy(`UNPROTECTED PRIVATE KEY FILE|Bad owner or permissions`), true, "make the file that ssh names yours alone with chmod 600"},
+	{pattern.Lazy(`Bad configuration option`), true, "correct the configuration of ssh"},
+	{pattern.Lazy(`Too many authentication failures`), true, "name one key, by IdentityFile and IdentitiesOnly in ~/.ssh/config"},
+	{pattern.Lazy(`Permission denied \(.*(password|keyboard-interactive)`), true, "a place is entered without questions: install a key once with ssh-copy-id, or open a connection by hand that ssh then shares (ControlMaster)"},
+	{pattern.Lazy(`cannot create resource "pods/exec"`), true, "give this user of Kubernetes the right to create pods/exec"},
+	{pattern.Lazy(`Permission denied`), true, "give ssh a key that the place knows: ssh-copy-id installs one, ssh-add opens one that has a passphrase; try it by hand"},
+	{pattern.Lazy(`Could not resolve hostname`), false, "correct the name of the host, or wait until it is known"},
+	{pattern.Lazy(`Connection refused`), false, "check that sshd runs there and that the port is right"},
+	{pattern.Lazy(`timed out|No route to host|Network is unreachable`), false, "check that the place is switched on and that the network leads there"},
 }
 
 // refusal returns what helps against what a carrier has said before a shell answered.
 func refusal(said, byHand string) (cure string, final bool) {
 	for _, r := range refusals {
-		if regexp.MustCompile(r.said).MatchString(said) {
+		if r.said().MatchString(said) {
 			return r.cure + ": " + byHand, r.final
 		}
 	}
