@@ -2,6 +2,7 @@ package place
 
 import (
 	"context"
+	"time"
 
 	"asyncrepl/internal/place/far"
 	"asyncrepl/jobs"
@@ -16,7 +17,7 @@ func (h *host) goodbye(ctx context.Context) {
 	h.mu.Unlock()
 	var state far.State
 	asked := false
-	if l := h.connected(); l != nil {
+	if l := h.lastLink(ctx); l != nil {
 		var err error
 		if state, err = l.client.State(ctx); err == nil {
 			asked = true
@@ -33,6 +34,25 @@ func (h *host) goodbye(ctx context.Context) {
 	if h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep; h.keeps {
 		h.note()
 	}
+}
+
+// lastTime bounds how long a goodbye takes to reach an engine that has no link.
+const lastTime = 2 * time.Second
+
+// lastLink returns the link for the goodbye. If there is none, because nothing has needed it, it is opened: the engine
+// may be one that an earlier server has left. A place that is out of reach is left to linger.
+func (h *host) lastLink(ctx context.Context) *link {
+	h.mu.Lock()
+	l := h.link
+	reachable := h.engine.Start != "" && (h.attempts.why == nil || h.attempts.why == errLost)
+	h.mu.Unlock()
+	if l != nil || !reachable {
+		return l
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastTime)
+	defer cancel()
+	l, _, _ = h.await(ctx, true, false) // an error: it is out of reach
+	return l
 }
 
 // closes reports whether the engine was asked to end its jobs, or will be at once.

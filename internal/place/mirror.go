@@ -110,6 +110,9 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	if !following {
 		release()
 	}
+	if m.host.seat != nil {
+		m.host.seat.after(m.start.Session)
+	}
 	return out
 }
 

@@ -170,7 +170,8 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.newHost(name)
-	h.engine, h.lost, h.mayKeep = e.Greeting, time.Now(), e.Greeting.Start != ""
+	h.engine, h.lost = e.Greeting, time.Now()
+	h.mayKeep = e.Greeting.Start != "" && e.Job == "" // the mirror of a job says whether that is kept
 	if !p.set.listed(p.conf.Name) {
 		h.attempts.why, p.apart = errRemoved, name != e.Place
 	}

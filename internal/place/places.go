@@ -257,11 +257,7 @@ func (s *starter) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 		s.place.set.leave(r) // no host has it
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: line(err.Error())}}
 	}
-	out := (&mirror{host: h, start: s.start, turn: s.turn}).Run(ctx, port)
-	if h.seat != nil {
-		h.seat.after(s.start.Session)
-	}
-	return out
+	return (&mirror{host: h, start: s.start, turn: s.turn}).Run(ctx, port)
 }
 
 // Call calls a tool at a place, of the engine that has the session of Python that the call is about. It opens the

@@ -200,3 +200,26 @@ func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 		})
 	}
 }
+
+// A goodbye asks the engine that an earlier server has left, also if no call has needed it. It keeps nothing, so its
+// allocation goes back.
+func TestCloseOfWhatNoCallHasUsed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		dir := t.TempDir()
+		s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+		start := inSession("hello", "a")
+		start.Keep = true
+		jobstest.EndsAs(t, s.startAs(start), "completed")
+		m := c.machines["1"]
+		m.set(func() { m.fails = errors.New("no route") })
+		m.wire().Close()
+		synctest.Wait()
+		s.close()
+		m.set(func() { m.fails = nil })
+		c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t)).close()
+		if held := c.held(); len(held) > 0 {
+			t.Errorf("%q are held", held)
+		}
+	})
+}
