@@ -168,9 +168,9 @@ func TestPipesKeepStdoutAndStderrApart(t *testing.T) {
 	j := b.startPiped("echo out; echo err >&2; test -t 0 || echo piped; cat; exit 4")
 	jobstest.Prints(t, j, "piped")
 	line := strings.Repeat("x", 200_000) + "\n"
-	for _, in := range []jobs.Input{{Text: line}, {EOF: true}} {
+	for i, in := range []jobs.Input{{Text: line}, {EOF: true}} {
 		jobstest.Asks(t, j)
-		if d := jobstest.Send(t, j, in); d != (jobs.Delivery{Waiting: true}) {
+		if d := jobstest.Send(t, j, in); d != (jobs.Delivery{Waiting: true, Closed: i + 1}) {
 			t.Errorf("what became of input: %+v", d)
 		}
 	}

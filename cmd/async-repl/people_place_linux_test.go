@@ -67,13 +67,15 @@ func TestPersonSeesALostLink(t *testing.T) {
 	t.Parallel()
 	b := newBreakable(t)
 	s := startServer(t, "REPL_PLACES="+b.file, "REPL_KEEPER=off", "XDG_RUNTIME_DIR="+t.TempDir())
-	id := s.do("execute_command_async", "on", "box", "command", `while read -p 'say: ' x; do echo got $x; done`, "wait_seconds", 60).Header("Job ID")
+	id := s.do("execute_command_async", "on", "box", "command", `while read -p "say$x: " x; do echo got $x; done`, "wait_seconds", 60).Header("Job ID")
 	s.says(`(?m)^  `+id[:14]+`  waiting_input  shell at box  .*\(asks "say: "\)\n(ENGINE|$)`, "ps")
 
 	seat := s.attach(id)
 	seat.shows(drawn)
+	s.says(`\(asks "say: "\)`, "ps") // the size of the seat's terminal answers nothing
 	seat.types("one\r")
 	seat.shows("got one")
+	s.says(`\(asks "sayone: "\)`, "ps") // what is known when the link is lost
 	b.lose()
 	const link = `lost for \d+s \(reaching the place: no route; .*\); as of \d\d:\d\d:\d\d`
 	s.says(`(?m)^  `+id[:14]+` .*\n      Link: `+link+`$`, "ps")

@@ -40,7 +40,7 @@ func (m *mirror) takeInput(ctx context.Context, in jobs.Input) (jobs.Delivery, e
 		return jobs.Delivery{}, fmt.Errorf("%s: the link to %s was lost or slow; the next status says whether it arrived", notKnown, m.host.place)
 	}
 	m.noteInput("", "")
-	if waits {
+	if waits && in.Types() {
 		d.Closed = max(d.Closed, asked)
 	}
 	m.answers(d.Closed)

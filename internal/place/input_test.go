@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"asyncrepl/internal/output"
@@ -215,6 +216,28 @@ func TestInputAnswersWhatCameMeanwhile(t *testing.T) {
 			t.Errorf("it is %s and has asked %d times: %+v", r.Status, r.Asked, r.Question)
 		}
 		late.Store(false)
+		j.Stop(jobs.Stop{By: jobs.Agent})
+		jobstest.EndsAs(t, j, "completed")
+	})
+}
+
+// A new size of the terminal answers no question.
+func TestSizeAnswersNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStage(t, linktest.Runners{"ask": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+			p.Begin()
+			p.SetInput(func(context.Context, jobs.Input) (jobs.Delivery, error) { return jobs.Delivery{Waiting: true}, nil })
+			p.SetWaiting(jobs.Question{Kind: "line", Prompt: "first: "})
+			<-ctx.Done()
+			return returned
+		}})
+		j := s.start("ask")
+		jobstest.Asks(t, j)
+		jobstest.Send(t, j, jobs.Input{Size: jobs.Size{Rows: 40, Cols: 120}})
+		synctest.Wait()
+		if r := j.Record(); r.Status != jobs.WaitingInput {
+			t.Errorf("it is %s", r.Status)
+		}
 		j.Stop(jobs.Stop{By: jobs.Agent})
 		jobstest.EndsAs(t, j, "completed")
 	})

@@ -83,7 +83,7 @@ func TestElapsedOfAJobThatWasLeft(t *testing.T) {
 	rp := &Reporter{now: func() time.Time { return now }}
 	r := &Reply{}
 	rp.describe(r, record, jobs.Live{}, inputContext{})
-	const status = "failed (left to its place when its server ended; how it ended is unknown)"
+	const status = "failed (left to its place when its server ended; whether it has ended is unknown)"
 	if got := r.String(); strings.Contains(got, "Elapsed") || !strings.Contains(got, status) {
 		t.Errorf("the reply is\n%s", got)
 	}
