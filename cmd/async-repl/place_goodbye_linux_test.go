@@ -124,6 +124,7 @@ func TestGoodbyeWithAKeptJobAtAPlace(t *testing.T) {
 
 // If the file of places can't be used any more when an engine starts, the call says that, and no setting of another thing.
 func TestBrokenPlacesOfAnEngine(t *testing.T) {
+	notApart(t, "places are refused in a sandbox")
 	t.Parallel()
 	s := prepareFront(t)
 	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
