@@ -40,8 +40,8 @@ func (b *breakable) lose() {
 	}
 }
 
-// mend lets links be opened again.
-func (b *breakable) mend() {
+// restore lets links be opened again.
+func (b *breakable) restore() {
 	b.t.Helper()
 	must.Do(b.t, os.Remove(b.cut))
 }
@@ -102,7 +102,7 @@ func TestPersonSeesALostLink(t *testing.T) {
 	if out, code := seat.ends(); code == 0 || !strings.Contains(out, "\nDetached: job "+id+" cancelled (given up") {
 		t.Errorf("attach: exit %d, %q", code, out)
 	}
-	b.mend()
+	b.restore()
 	s.do("execute_command_async", "on", "box", "command", "true", "wait_seconds", 60) // a call opens the link at once
 	s.says(`cancelled \(given up while box was out of reach; ended there when it was back\)`, "ps", "--all")
 }
@@ -121,7 +121,7 @@ func TestAttachOutlivesALink(t *testing.T) {
 	seat.shows("\x1b[0;7mLink: lost for ")
 	seat.types("lost\r")
 	seat.shows("\a")
-	b.mend()
+	b.restore()
 	seat.shows(drawn) // the second time
 	seat.types("two\r")
 	seat.shows("got two")

@@ -44,8 +44,8 @@ type leftState struct {
 	Place      string    `json:"place"`
 	Machine    string    `json:"machine,omitempty"`
 	Allocation string    `json:"allocation,omitempty"`
-	Workspace  string    `json:"workspace"`   // of the server
-	File       string    `json:"places_file"` // of the server
+	Workspace  string    `json:"workspace"`   // the server's workspace
+	File       string    `json:"places_file"` // the server's file of places
 	Sessions   []string  `json:"sessions,omitempty"`
 	Jobs       []leftJob `json:"jobs,omitempty"`
 }

@@ -42,7 +42,7 @@ type host struct {
 	heard    time.Time // when the engine was heard last; zero: never
 
 	// The engine.
-	engine  far.Greeting    // that is known to be there; without a Start there is none
+	engine  far.Greeting    // the known engine; without a Start none is known
 	era     context.Context // done, with an *engineLost as its cause, when the known engine is lost
 	endEra  context.CancelCauseFunc
 	skew    skew
@@ -59,7 +59,7 @@ type host struct {
 	// What is to end there.
 	stops    []*mirror // jobs that were given up
 	trims    jobs.By   // what is not kept there ends for this cause; empty: it does not
-	trimming bool      // that is being done: what comes for the engine waits
+	trimming bool      // the engine is asked to end it: what comes for the engine waits
 	spent    bool      // the allocation goes back as soon as nothing holds it
 
 	// The goodbye.

@@ -99,7 +99,7 @@ func (p *place) nameOf(kind jobs.Kind, session, from, id string) string {
 				return h.name
 			}
 		}
-		if p.hosts[own(r)] != nil { // of a session that was deleted, whose checkpoints can be there
+		if p.hosts[own(r)] != nil { // the session was deleted, and its checkpoints can be there
 			return own(r)
 		}
 	}

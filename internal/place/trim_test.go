@@ -170,21 +170,28 @@ func TestDeletedSessionGivesItsAllocationBack(t *testing.T) {
 	})
 }
 
+// leftWhileLost returns a cluster in which a server has left a session, and the directory of its key file. It has ended
+// while it could not reach the allocation.
+func leftWhileLost(t *testing.T, keep bool) (*cluster, string) {
+	c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
+	dir := t.TempDir()
+	s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+	start := inSession("hello", "a")
+	start.Keep = keep
+	jobstest.EndsAs(t, s.startAs(start), "completed")
+	m := c.machines["1"]
+	m.set(func() { m.fails = errors.New("no route") })
+	m.wire().Close()
+	synctest.Wait()
+	s.close()
+	return c, dir
+}
+
 // The end of a server does not take the variables of a kept session away because it can't ask for them.
 func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {
-			c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
-			dir := t.TempDir()
-			s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
-			start := inSession("hello", "a")
-			start.Keep = keep
-			jobstest.EndsAs(t, s.startAs(start), "completed")
-			m := c.machines["1"]
-			m.set(func() { m.fails = errors.New("no route") })
-			m.wire().Close()
-			synctest.Wait()
-			s.close()
+			c, dir := leftWhileLost(t, keep)
 			if !keep {
 				c.holds()
 				return
@@ -192,6 +199,7 @@ func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 			c.holds("1")
 			c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t)).close() // a later server, which does not reach it either
 			c.holds("1")
+			m := c.machines["1"]
 			m.set(func() { m.fails = nil })
 			later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
 			jobstest.EndsAs(t, later.startAs(inSession("hello", "a")), "completed")
@@ -205,17 +213,8 @@ func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 // allocation goes back.
 func TestCloseOfWhatNoCallHasUsed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
-		dir := t.TempDir()
-		s := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
-		start := inSession("hello", "a")
-		start.Keep = true
-		jobstest.EndsAs(t, s.startAs(start), "completed")
+		c, dir := leftWhileLost(t, true)
 		m := c.machines["1"]
-		m.set(func() { m.fails = errors.New("no route") })
-		m.wire().Close()
-		synctest.Wait()
-		s.close()
 		m.set(func() { m.fails = nil })
 		c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t)).close()
 		if held := c.held(); len(held) > 0 {

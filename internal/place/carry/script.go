@@ -44,7 +44,7 @@ export PATH HOME
 // runs in the same shell. The words in capitals are replaced, see fill.
 const (
 	// directories names the directories for our program. One that another user could write to is used for
-	// nothing, which the mode and the owner in the words of ls say. The S gives nobody a right: a directory in a volume
+	// nothing, which the mode and the owner in the words of ls say. The S gives no user a right: a directory in a volume
 	// of Kubernetes inherits it if the pod has a fsGroup.
 	directories = `
 ar_cache=${XDG_CACHE_HOME:-$HOME/.cache}/async-repl/bin ar_home=$HOME/.cache/async-repl/bin ar_temp=${TMPDIR:-/tmp}/async-repl-$(id -u)
