@@ -55,10 +55,6 @@ const (
 	refusalTime   = 10 * time.Second
 )
 
-// hurryTime bounds how long the front waits for the answers that an engine has to give at once. The
-// engine has 100 ms for them, and can wait for a processor besides.
-const hurryTime = time.Second
-
 // endTime bounds how long the front waits for the end of an engine, which can hang, once all calls are
 // answered. The engine then ends after it.
 const endTime = 5 * time.Second
@@ -118,7 +114,7 @@ func Serve(ctx context.Context, c Config) error {
 
 // Connect implements mcp.Transport.
 func (f *front) Connect(ctx context.Context) (_ mcp.Connection, err error) {
-	client := &stdio.Transport{Stream: f.Stream, Cut: f.ctx, Divert: f.divert, End: f.ended, Leave: f.cut, Hurry: hurryTime, Log: f.Log}
+	client := &stdio.Transport{Stream: f.Stream, Cut: f.ctx, Divert: f.divert, End: f.ended, Leave: f.cut, Log: f.Log}
 	f.Connection, err = client.Connect(ctx)
 	close(f.connected)
 	return f, err

@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	// answerTime bounds how long calls that must be answered at once may take unless Hurry is set,
-	// and how long the client may take to read the last answers.
-	answerTime = 100 * time.Millisecond
+	// answerTime bounds how long calls that must be answered at once may take. They need next to
+	// nothing, but on a busy machine they wait for a processor.
+	answerTime = time.Second
+	// flushTime bounds how long a client may take to read what is queued when the connection is closed.
+	flushTime = 100 * time.Millisecond
 	// turnTime bounds how long a call waits for the one before it to take effect. None needs a
 	// thousandth of it, but a call that never reaches its handler must not stop the connection.
 	turnTime = time.Second
@@ -146,7 +148,7 @@ func (c *conn) end() error {
 	case <-c.closed:
 		return io.EOF
 	}
-	last, stop := context.WithTimeout(context.Background(), c.Hurry)
+	last, stop := context.WithTimeout(context.Background(), answerTime)
 	defer stop()
 	select {
 	case <-answered:
@@ -258,7 +260,7 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 func (c *conn) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
-		last, stop := context.WithTimeout(context.Background(), answerTime)
+		last, stop := context.WithTimeout(context.Background(), flushTime)
 		defer stop()
 		c.flush(last)
 		c.update((*inFlight).shut)

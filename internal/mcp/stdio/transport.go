@@ -36,8 +36,6 @@ type Transport struct {
 	Leave func()
 	// Drain is how long calls in flight may take after the end of input. 0 is 5 s.
 	Drain time.Duration
-	// Hurry bounds how long calls that must be answered at once may take. 0 is 100 ms.
-	Hurry time.Duration
 	// MaxLine bounds the bytes of a line. 0 is 16 MiB.
 	MaxLine int
 	// Log receives a warning for each refused line. Nil discards it.
@@ -64,7 +62,6 @@ func (t *Transport) connect() *conn {
 		state:     newInFlight(),
 	}
 	c.Drain = cmp.Or(c.Drain, defaultDrain)
-	c.Hurry = cmp.Or(c.Hurry, answerTime)
 	c.MaxLine = cmp.Or(c.MaxLine, defaultMaxLine)
 	if c.Cut == nil {
 		c.Cut = context.Background()
