@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // trees are commands that start processes of every kind that is hard to find again. They print "pid
@@ -122,8 +123,7 @@ func (s *started) callInFlight(command string) <-chan client.Reply {
 		}
 		reply <- got
 	}()
-	for !strings.Contains(string(s.do("list_jobs")), "running") {
-	}
+	polltest.Until(s.t, "the job to run", func() bool { return strings.Contains(string(s.do("list_jobs")), "running") })
 	return reply
 }
 

@@ -279,6 +279,7 @@ func (s *started) start() {
 		t.Fatal(err)
 	}
 	theirs.Close()
+	t.Cleanup(s.quitBeforeTheTimeout())
 	t.Cleanup(func() {
 		s.stdin.Close()
 		if s.fronted() {
@@ -310,6 +311,26 @@ func (s *started) start() {
 			t.Logf("the server's log:\n%s", s.log)
 		}
 	})
+}
+
+// quitBeforeTheTimeout ends a server that a test still waits for when the tests must nearly end. So the
+// test fails by itself, and the server's log says what it waits for. The function that it returns stops
+// that.
+func (s *started) quitBeforeTheTimeout() (stop func()) {
+	end := time.Now().Add(24 * time.Hour) // go test -timeout=0
+	if t, ok := s.t.(*testing.T); ok {
+		if deadline, ok := t.Deadline(); ok {
+			end = deadline
+		}
+	}
+	late := time.AfterFunc(time.Until(end)-30*time.Second, func() {
+		s.t.Errorf("%s still runs", s.t.Name())
+		if pid := s.engine(); pid != 0 {
+			syscall.Kill(pid, syscall.SIGQUIT)
+		}
+		s.cmd.Process.Signal(syscall.SIGQUIT)
+	})
+	return func() { late.Stop() }
 }
 
 // engine returns the process that runs the jobs: the server or, behind a front, the engine that it has started

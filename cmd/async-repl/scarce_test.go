@@ -29,9 +29,14 @@ func oddServer(t *testing.T, odd func(*testing.T, *started), env ...string) *sta
 func (s *started) startSleeper() (client.Reply, error) {
 	r, err := s.Call(s.ctx(), "execute_command_async", map[string]any{"command": "echo up; exec sleep 300", "wait_seconds": 0})
 	id := r.Header("Job ID")
-	for err == nil && (r.Header("Status") == "queued" || r.Header("Status") == "running" && !strings.Contains(string(r), "\nup\n")) {
+	polltest.Until(s.t, "the line of a job, or its end", func() bool {
+		status := r.Header("Status")
+		if err != nil || status != "queued" && (status != "running" || strings.Contains(string(r), "\nup\n")) {
+			return true
+		}
 		r, err = s.Call(s.ctx(), "check_job_status", map[string]any{"job_id": id, "wait_seconds": 0.02})
-	}
+		return false
+	})
 	return r, err
 }
 
@@ -75,7 +80,8 @@ func as(uid int, code string) func(*testing.T, *started) {
 }
 
 // At its limit of processes, which is one of threads too, the server refuses a start and says why,
-// or it dies as any Go program does that can make no thread. Then its guard leaves nothing.
+// or it or its engine dies as any Go program does that can make no thread. Then the guard leaves
+// nothing.
 func TestFewProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts dozens of programs")
@@ -90,6 +96,7 @@ func TestFewProcesses(t *testing.T) {
 				log := s.log.String()
 				return strings.Contains(log, "failed to create new OS thread") || strings.Contains(log, "pthread_create failed")
 			})
+			s.stop() // a front outlives its engine
 			s.exit()
 			polltest.Until(t, "nothing to be left", func() bool { return processesOf(t, uid) == 0 })
 			return
