@@ -411,11 +411,12 @@ func BenchmarkPlacePaused(b *testing.B) {
 // every place less often than at first. The links of 50 places, each with a job, are lost and can't be opened.
 func BenchmarkPlacesOutOfReach(b *testing.B) {
 	const many = 50
-	p := newBenchPlace(b, "exec")
+	p := newBenchPlace(b, "ssh") // engines of exec would be below the server, which watches all that is below it
 	barrier := filepath.Join(p.dir, "barrier")
 	way := filepath.Join(p.dir, "way")
 	must.Do(b, os.WriteFile(way, []byte("#!/bin/sh\n[ ! -e "+barrier+" ] || exit 1\nexec \"$@\"\n"), 0o700))
-	p.keys["exec"] = []string{way}
+	delete(p.keys, "ssh")
+	p.keys["exec"] = append([]string{way}, p.words...)
 	names := make([]string, many)
 	for i := range names {
 		names[i] = fmt.Sprint("far", i)
