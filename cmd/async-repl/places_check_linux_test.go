@@ -55,6 +55,18 @@ func (m *farMachine) ended() {
 	polltest.Until(m.t, "the ends of engines", func() bool { return len(m.engines()) == 0 })
 }
 
+// programsEnded waits until no process runs a program that was brought: an engine's guard ends after it.
+func (m *farMachine) programsEnded() {
+	m.t.Helper()
+	polltest.Until(m.t, "the end of what the engines have started", func() bool {
+		exes, _ := filepath.Glob("/proc/[0-9]*/exe")
+		return !slices.ContainsFunc(exes, func(exe string) bool {
+			path, _ := os.Readlink(exe) // an error: it has ended, or is another user's
+			return strings.HasPrefix(path, m.home)
+		})
+	})
+}
+
 var (
 	hashes  = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	farKeys = regexp.MustCompile(`places-far/[0-9a-z]+`)
@@ -145,13 +157,7 @@ func TestPlacesCheckAndClean(t *testing.T) {
 	for _, path := range strange {
 		must.Do(t, os.Remove(path))
 	}
-	polltest.Until(t, "the end of what the engine has started", func() bool {
-		exes, _ := filepath.Glob("/proc/[0-9]*/exe")
-		return !slices.ContainsFunc(exes, func(exe string) bool {
-			path, _ := os.Readlink(exe) // an error: it has ended, or is another user's
-			return strings.HasPrefix(path, m.home)
-		})
-	})
+	m.programsEnded()
 	out, status = m.places(places, "clean", "good")
 	if want := "ok     good: removed: ~" + bin + "/HASH\nok     good: removed: ~" + far + "/KEY\n"; status != 0 || out != want {
 		t.Errorf("status %d:\n%s", status, out)
@@ -232,6 +238,7 @@ func TestPlacesOverSSH(t *testing.T) {
 	if out = versions.ReplaceAllString(out, "Python: X"); status != 0 || out != tried {
 		t.Errorf("status %d:\n%s", status, out)
 	}
+	m.programsEnded()
 	out, status = m.places(places, "clean", "good")
 	if status != 0 || out != "ok     good: removed: ~/.cache/async-repl/bin/HASH\n" {
 		t.Errorf("status %d:\n%s", status, out)
