@@ -192,7 +192,11 @@ func TestFind(t *testing.T) {
 		if other.ps.Find(t.Context(), j.ID()) != nil {
 			t.Error("it was found at a place that is not connected")
 		}
-		runs(t, other.start("wait"))
+		running := other.start("wait")
+		runs(t, running)
+		if r := s.ps.Find(t.Context(), running.ID()).Record(); r.Status != jobs.Running {
+			t.Errorf("a job that runs is %s at first", r.Status)
+		}
 		for range 2 {
 			found := other.ps.Find(t.Context(), j.ID())
 			if found == nil {
@@ -304,8 +308,11 @@ func TestAdoptedJobIsAsItWasKnown(t *testing.T) {
 		m.set(func() { m.fails = errors.New("no route") })
 		later.ps.Adopt(s.records())
 		j := later.here.Lookup(kept.ID())
+		if r := j.Record(); r.Status != jobs.Running {
+			t.Errorf("at first it is %s", r.Status)
+		}
 		lost(t, j)
-		synctest.Wait() // it can be lost before it is restored
+		synctest.Wait() // its output is restored later
 		if r := j.Record(); r.Status != jobs.Running || r.Started.IsZero() || jobstest.Output(j) != "early\n" {
 			t.Errorf("%+v, %q", r, jobstest.Output(j))
 		}

@@ -20,7 +20,8 @@ type mirror struct {
 	start  server.Start // has no Tool if the job is there already
 	port   *jobs.Port
 	pos    stream.Position // the output and displays that have come
-	past   *jobs.Past      // the job as an earlier server knew it; nil: this server starts it, or no record was kept
+	past   *jobs.Past      // what was known of the job when it was adopted; nil: this server starts it
+	shown  chan struct{}   // closed when the adopted job is shown as it was known
 	unseen bool            // the earlier server did not see it start
 	run    context.Context // done when the job is to end here, for the reason that is its cause
 	end    context.CancelCauseFunc
@@ -66,9 +67,8 @@ const (
 // Run runs the job.
 func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	m.port = port
-	if m.past != nil { // first: from then on it is shown as it was known
+	if m.past != nil {
 		m.restore()
-		m.unseen = m.past.Record.Started.IsZero()
 		m.past = nil // it has all output that had come
 	}
 	m.known = m.start.Tool == ""
@@ -128,15 +128,15 @@ func (m *mirror) do(f func()) {
 // restoredMost bounds the output that is taken over from an earlier server. More of it comes again over the link.
 const restoredMost = 64 << 20
 
-// restore makes the job what an earlier server knew of it: running, if it had begun, with the output that had come.
+// restore makes the adopted job what was known of it: running, if it had begun, with the output that had come to an
+// earlier server.
 func (m *mirror) restore() {
-	last := m.past.Record
-	last.Status, last.Receipt, last.Ended, last.Question = jobs.Queued, jobs.Receipt{}, time.Time{}, nil
-	if !last.Started.IsZero() {
-		last.Status = jobs.Running
+	if last := m.past.Record; !last.Started.IsZero() {
+		last.Status, last.Receipt, last.Ended, last.Question = jobs.Running, jobs.Receipt{}, time.Time{}, nil
 		m.port.Mirror(last) // an error: it is impossible, and the engine says more
 	}
-	if m.past.Log.Stat().End > restoredMost || len(m.past.Displays) > 0 {
+	close(m.shown)
+	if m.past.Log == nil || m.past.Log.Stat().End > restoredMost || len(m.past.Displays) > 0 {
 		return
 	}
 	for {

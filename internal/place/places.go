@@ -123,21 +123,25 @@ func (ps *Places) Adopt(list []jobs.Past) {
 		}
 		if h := p.known(record.Kind, record.Session, record.ID); h != nil {
 			h.expect()
-			ps.adopt(h, record.Place, record, &past)
+			ps.adopt(&mirror{host: h, past: &past, unseen: record.Started.IsZero()})
 		}
 	}
 }
 
-// adopt makes the mirror of a job that the engine of a host has. past is what an earlier server knew of it, or nil.
-func (ps *Places) adopt(h *host, name string, record jobs.Record, past *jobs.Past) *jobs.Job {
-	spec := record.Spec
-	spec.Place, spec.Title, spec.Session = name, line(spec.Title), line(spec.Session)
-	start := server.Start{Kind: spec.Kind, Session: spec.Session, Keep: spec.Keep}
-	j, err := ps.Jobs.StartAs(record.ID, spec, &mirror{host: h, start: start, past: past})
+// adopt starts the mirror of a job that was not started here, and returns once the job is shown as m.past has it. It
+// returns nil if a job here has the id.
+func (ps *Places) adopt(m *mirror) *jobs.Job {
+	id, spec, place := m.past.Record.ID, m.past.Record.Spec, m.host.place
+	spec.Place, spec.Title, spec.Session = place, line(spec.Title), line(spec.Session)
+	m.start = server.Start{Kind: spec.Kind, Session: spec.Session, Keep: spec.Keep}
+	m.shown = make(chan struct{})
+	j, err := ps.Jobs.StartAs(id, spec, m)
 	if err != nil {
-		h.unexpect()
-		ps.Log.Warn("a job at a place is not followed", "job", record.ID, "place", name, "error", err)
+		m.host.unexpect()
+		ps.Log.Warn("a job at a place is not followed", "job", id, "place", place, "error", err)
+		return nil
 	}
+	<-m.shown
 	return j
 }
 
@@ -343,7 +347,7 @@ func (ps *Places) Find(ctx context.Context, id string) *jobs.Job {
 			}
 			h.enters(roomOf(record.Kind, record.Session))
 			h.expect()
-			if j := ps.adopt(h, name, *record, nil); j != nil {
+			if j := ps.adopt(&mirror{host: h, past: &jobs.Past{Saved: jobs.Saved{Record: *record}}}); j != nil {
 				return j
 			}
 		}
