@@ -206,19 +206,18 @@ func (s *seat) awaitRunning(ctx context.Context, ran bool) error {
 	}
 }
 
-// over returns how the allocation has ended, or nil if it has not. The seat is free then. What a scheduler keeps of an
-// allocation that has ended, as Kubernetes keeps a pod, is removed.
+// over returns how the allocation has ended, or nil if it has not. The seat is free then. What the scheduler keeps of
+// it, as Kubernetes keeps a pod, is removed.
 func (s *seat) over() *engineLost {
 	s.mu.Lock()
 	id, served, state := s.id, s.served, s.state
-	ended := state.Phase == allocation.Ended
-	if !ended && state.Phase != allocation.Unknown {
+	if state.Phase != allocation.Ended && state.Phase != allocation.Unknown {
 		s.mu.Unlock()
 		return nil
 	}
 	s.id, s.asked, s.served, s.state, s.ran = "", false, false, allocation.State{}, ""
 	s.mu.Unlock()
-	if ended {
+	if state.Remains {
 		s.host.launch(func() {
 			ctx, cancel := s.place.releasing()
 			defer cancel()

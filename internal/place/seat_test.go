@@ -390,6 +390,7 @@ func TestEndOfAnAllocation(t *testing.T) {
 		status string
 	}{
 		"node lost": {allocation.State{Phase: allocation.Ended, Text: "job 1, node n1", End: "node n1 lost: Slurm NODE_FAIL"}, "failed (node n1 lost: Slurm NODE_FAIL; variables lost)"},
+		"kept":      {allocation.State{Phase: allocation.Ended, Text: "pod x", End: "pod x ended: OOMKilled", Remains: true}, "failed (pod x ended: OOMKilled; variables lost)"},
 		"forgotten": {allocation.State{Phase: allocation.Unknown, Text: "job 1", End: "Slurm no longer knows job 1; how it ended is unknown"}, "failed (Slurm no longer knows job 1; how it ended is unknown; variables lost)"},
 	} {
 		for _, pending := range []bool{false, true} {
@@ -418,7 +419,7 @@ func TestEndOfAnAllocation(t *testing.T) {
 					jobstest.EndsAs(t, s.startAs(inSession("hello", "a")), "completed")
 					cl.holds("2")
 					synctest.Wait()
-					if n := cl.released.Load(); (n > 0) != (c.end.Phase == allocation.Ended) {
+					if n := cl.released.Load(); (n > 0) != c.end.Remains {
 						t.Errorf("what the scheduler keeps of it was removed %d times", n)
 					}
 				})

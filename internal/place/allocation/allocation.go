@@ -39,6 +39,7 @@ type State struct {
 	Deadline time.Time // when its time limit ends it; zero: there is none, or it is not known
 	Start    time.Time // when it started, or is expected to start; zero: not known
 	End      string    // why it has ended: "node n2 lost: Slurm NODE_FAIL"; empty before that
+	Remains  bool      // it has ended, and the scheduler keeps it until it is released
 }
 
 // Run runs a command of a scheduler and returns its standard output. It returns when ctx is done, and

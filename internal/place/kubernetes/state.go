@@ -99,7 +99,7 @@ func (p *status) state(name string) allocation.State {
 	engine := find(p.Status.Containers, name)
 	switch {
 	case engine.State.Terminated != nil || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
-		s.Phase, s.End = allocation.Ended, p.end(name)
+		s.Phase, s.End, s.Remains = allocation.Ended, p.end(name), true
 	case p.Status.Phase == "Unknown" || p.nodeLost():
 		s.Phase = allocation.Cut
 		s.Text += ", which Kubernetes does not reach"

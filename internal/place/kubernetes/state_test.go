@@ -49,12 +49,12 @@ func TestRecordedStates(t *testing.T) {
 		{"noimage", "main", allocation.State{Phase: allocation.Pending, Node: "node1", Start: start("01:31:20"),
 			Text: `pod noimage, ErrImagePull: failed to pull and unpack image "nowhere.invalid/x:1": failed to resolve reference "nowhere.invalid/x:1": ` +
 				`failed to do request: Head "https://nowhere.invalid/v2/x/manifests/1": dial tcp: lookup nowhere.invalid on 192.0.2.53:53: no such host`}},
-		{"oom", "main", allocation.State{Phase: allocation.Ended, Text: "pod oom, node node1", Node: "node1", Start: start("01:31:21"), End: "pod oom ended: OOMKilled"}},
-		{"exits", "main", allocation.State{Phase: allocation.Ended, Text: "pod exits, node node1", Node: "node1", Start: start("01:31:21"), End: "pod exits ended: Error, exit status 3"}},
+		{"oom", "main", allocation.State{Phase: allocation.Ended, Text: "pod oom, node node1", Node: "node1", Start: start("01:31:21"), End: "pod oom ended: OOMKilled", Remains: true}},
+		{"exits", "main", allocation.State{Phase: allocation.Ended, Text: "pod exits, node node1", Node: "node1", Start: start("01:31:21"), End: "pod exits ended: Error, exit status 3", Remains: true}},
 		// Both have ended by SIGTERM, which the engine takes for a request to end.
-		{"deleted", "main", allocation.State{Phase: allocation.Ended, Text: "pod deleted, node node1", Node: "node1", Start: must.Get(time.Parse(time.RFC3339, "2026-11-27T15:35:45Z"))(t), End: "pod deleted ended: deleted"}},
+		{"deleted", "main", allocation.State{Phase: allocation.Ended, Text: "pod deleted, node node1", Node: "node1", Start: must.Get(time.Parse(time.RFC3339, "2026-11-27T15:35:45Z"))(t), End: "pod deleted ended: deleted", Remains: true}},
 		{"evicted", "main", allocation.State{Phase: allocation.Ended, Text: "pod evicted, node node1", Node: "node1", Start: must.Get(time.Parse(time.RFC3339, "2026-11-27T15:35:59Z"))(t),
-			End: "pod evicted ended: EvictionByEvictionAPI: Eviction API: evicting"}},
+			End: "pod evicted ended: EvictionByEvictionAPI: Eviction API: evicting", Remains: true}},
 	} {
 		if got := stateOf(t, recorded(t, c.name), c.container); got != c.want {
 			t.Errorf("%s:\n%+v\nnot\n%+v", c.name, got, c.want)
@@ -124,7 +124,7 @@ func TestOtherStates(t *testing.T) {
 		if c.phase == allocation.Ended {
 			said = got.End
 		}
-		if got.Phase != c.phase || !strings.HasSuffix(said, c.text) || c.phase != allocation.Cut && said != c.text || (got.End != "") != (c.phase == allocation.Ended) {
+		if got.Phase != c.phase || !strings.HasSuffix(said, c.text) || c.phase != allocation.Cut && said != c.text || (got.End != "") != (c.phase == allocation.Ended) || got.Remains != (c.phase == allocation.Ended) {
 			t.Errorf("%s: %+v, not %v with %q", name, got, c.phase, c.text)
 		}
 	}

@@ -99,8 +99,9 @@ func stateOf(id string, fields []string, now time.Time) allocation.State {
 		}
 	case "TIMEOUT":
 		s.Phase, s.End = allocation.Ended, "allocation's time limit"
-	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
-		"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT": // the last four: our script does not run again
+	case "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT": // it is in the queue, and our script does not run again
+		s.Phase, s.End, s.Remains = allocation.Ended, "Slurm: "+state, true
+	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED":
 		s.Phase, s.End = allocation.Ended, "Slurm: "+state
 		if state == "FAILED" && reason != "" && reason != "None" {
 			s.End += ", " + reason

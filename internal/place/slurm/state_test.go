@@ -73,6 +73,7 @@ func TestStates(t *testing.T) {
 		"NODE_FAIL|NodeDown|N/A|N/A||":                                                  {Phase: allocation.Ended, Text: "Slurm job 5", End: "a node lost: Slurm NODE_FAIL"},
 		"OUT_OF_MEMORY|OutOfMemory|N/A|N/A|n1|n1":                                       {Phase: allocation.Ended, Text: "Slurm job 5", Node: "n1", End: "Slurm: OUT_OF_MEMORY"},
 		"PREEMPTED|None|N/A|N/A|n1|n1":                                                  {Phase: allocation.Ended, Text: "Slurm job 5", Node: "n1", End: "Slurm: PREEMPTED"},
+		"REQUEUE_HOLD|None|N/A|N/A|n1|n1":                                               {Phase: allocation.Ended, Text: "Slurm job 5", Node: "n1", End: "Slurm: REQUEUE_HOLD", Remains: true},
 		"CONFIGURING|None|N/A|N/A|n1|n1":                                                {Phase: allocation.Pending, Text: "Slurm job 5, CONFIGURING", Node: "n1"},
 		"PENDING|None|2026-11-27T08:00:00|N/A||":                                        {Phase: allocation.Pending, Text: "Slurm job 5", Start: now.Add(-time.Hour)},
 		"PENDING|QOSMaxWallDurationPerJobLimit|N/A|N/A||":                               {Phase: allocation.Pending, Text: "Slurm job 5, QOSMaxWallDurationPerJobLimit: it asks for more than a job of this account may have, so it pends for ever; cancel it and ask for less"},
