@@ -10,10 +10,6 @@ import (
 	"asyncrepl/internal/place/far"
 )
 
-// An opener opens a link. known is the engine that must be there; without a Start, one is started
-// if there is none.
-type opener func(ctx context.Context, known far.Greeting) (*link, far.Greeting, error)
-
 const (
 	firstWait = time.Second      // before the second attempt in a row
 	mostWait  = time.Minute      // between two attempts
@@ -86,13 +82,24 @@ func (h *host) run() {
 			}
 			continue
 		}
-		h.set.disown(greeting)
+		h.place.set.disown(greeting)
 		ended := h.attend(l)
 		h.closed(l)
-		if ended && h.over != nil {
-			h.over()
+		if ended && h.seat != nil {
+			h.place.drop(h)
 		}
 	}
+}
+
+// open opens a link. known is the engine that must be there; without a Start, one is started if there is none.
+func (h *host) open(ctx context.Context, known far.Greeting) (*link, far.Greeting, error) {
+	switch {
+	case h.place.removed:
+		return nil, far.Greeting{}, errRemoved
+	case h.seat != nil:
+		return h.seat.open(ctx, known)
+	}
+	return h.place.open(ctx, known)
 }
 
 // needed waits until an attempt to open the link is due, and reports false if the host is closed.
@@ -132,7 +139,7 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 	case greeting.Machine != known.Machine:
 		gone, err = false, fmt.Errorf("another machine has answered, %q instead of %q; if that one is gone for good, give the place another name in the file of places", greeting.Machine, known.Machine)
 	default:
-		h.lose(&engineLost{why: fmt.Sprintf("the engine on %s is gone", h.place), served: true})
+		h.lose(&engineLost{why: fmt.Sprintf("the engine on %s is gone", h.place.Name), served: true})
 	}
 	h.attempts.end(err)
 	switch {
@@ -146,7 +153,7 @@ func (h *host) opened(l *link, greeting far.Greeting, err error) bool {
 			h.lost = h.attempts.last
 		}
 		if h.ctx.Err() == nil {
-			h.set.Log.Info("a place is out of reach", "place", h.place, "error", err)
+			h.place.set.Log.Info("a place is out of reach", "place", h.place.Name, "error", err)
 		}
 	}
 	h.settle()
@@ -159,7 +166,7 @@ func (h *host) closed(l *link) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.link, h.heard = nil, l.heard()
-	if h.engine.Start != "" && len(h.mirrors)+h.calls > 0 {
+	if h.engine.Start != "" && h.users() > 0 {
 		h.lost, h.attempts.why = time.Now(), errLost
 	}
 	// It is opened again at once, unless it was lost as soon as it was there.
@@ -181,14 +188,10 @@ func (h *host) ask() {
 // connect returns the link, for a call that was announced, and holds it until release is called. If there is none,
 // it makes one attempt to open it, and returns its error.
 func (h *host) connect(ctx context.Context) (l *link, release func(), err error) {
-	h.mu.Lock()
-	h.coming--
-	h.calls++
-	h.mu.Unlock()
 	release = func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.calls--
+		h.claims--
 		h.forget()
 	}
 	if l, _, err = h.await(ctx, true, false); err != nil {

@@ -21,7 +21,7 @@ func (ps *Places) Clean(ctx context.Context, name string) (carry.Swept, error) {
 	if err != nil {
 		return carry.Swept{}, err
 	}
-	if p.conf.Kind == config.Kubernetes {
+	if p.Kind == config.Kubernetes {
 		return carry.Swept{}, ErrNothingToClean
 	}
 	if cluster, ok := p.allocator.(*slurm.Cluster); ok {
@@ -33,5 +33,5 @@ func (ps *Places) Clean(ctx context.Context, name string) (carry.Swept, error) {
 			return carry.Swept{}, fmt.Errorf("it is in use by Slurm job %s: end these, or wait for their ends", strings.Join(ids, ", "))
 		}
 	}
-	return carry.Clean(ctx, carry.Spec{Argv: p.reach(p.conf.Exec), Env: ps.Env, Workspace: p.conf.Workspace, Setup: p.conf.Setup})
+	return carry.Clean(ctx, p.spec(p.Exec))
 }

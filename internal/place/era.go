@@ -19,9 +19,9 @@ func (e *engineLost) Error() string { return e.why }
 // lose forgets the known engine, which has ended. The caller holds h.mu.
 func (h *host) lose(why *engineLost) {
 	for _, m := range h.stops {
-		h.set.running.Go(func() { h.amend(m, "it has ended there with its engine") }) // owned by the close of the places, which waits for it; ends with the job here, which has been ended
+		h.place.set.running.Go(func() { h.amend(m, "it has ended there with its engine") }) // owned by the close of the places, which waits for it; ends with the job here, which has been ended
 	}
-	h.engine, h.skew, h.stops, h.trims, h.mayKeep = far.Greeting{}, skew{}, nil, "", false
+	h.engine, h.skew, h.stops, h.trims = far.Greeting{}, skew{}, nil, ""
 	h.endEra(why)
 	h.era, h.endEra = context.WithCancelCause(context.Background())
 	h.vacate()

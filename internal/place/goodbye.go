@@ -9,12 +9,9 @@ import (
 )
 
 // goodbye ends what the engine does not keep, waits for the ends of these jobs until ctx is done, and closes the
-// host. What is kept continues there.
-func (h *host) goodbye(ctx context.Context) {
+// host. It reports whether something is kept, or can be: that continues there.
+func (h *host) goodbye(ctx context.Context) (keeps bool) {
 	defer h.stop()
-	h.mu.Lock()
-	h.closing = true
-	h.mu.Unlock()
 	var state far.State
 	asked := false
 	if l := h.lastLink(ctx); l != nil {
@@ -24,16 +21,27 @@ func (h *host) goodbye(ctx context.Context) {
 			err = l.client.End(ctx, true)
 		}
 		if err != nil {
-			h.set.Log.Info("a place does not know of the end of this server", "place", h.place, "error", err)
+			h.place.set.Log.Info("a place does not know of the end of this server", "place", h.place.Name, "error", err)
 		} else {
 			h.awaitEnds(ctx, state.Keeps)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep; h.keeps {
+	if keeps = state.Keeps || h.kept() > 0 || !asked && h.mayKeep(); keeps {
 		h.note()
 	}
+	return keeps
+}
+
+// mayKeep reports whether the engine can keep a session. The caller holds h.mu.
+func (h *host) mayKeep() bool {
+	for _, kept := range h.rooms {
+		if kept {
+			return true
+		}
+	}
+	return false
 }
 
 // lastTime bounds how long a goodbye takes to reach an engine that has no link.
@@ -53,13 +61,6 @@ func (h *host) lastLink(ctx context.Context) *link {
 	defer cancel()
 	l, _, _ = h.await(ctx, true, false) // an error: it is out of reach
 	return l
-}
-
-// closes reports whether the engine was asked to end its jobs, or will be at once.
-func (h *host) closes() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closing
 }
 
 // awaitEnds waits for the jobs that are not kept. If nothing is kept, the engine has ended with them.
@@ -89,18 +90,6 @@ func (h *host) kept() (n int) {
 		}
 	}
 	return n
-}
-
-// giveBack ends the allocation of the closed host, unless jobs in it are kept.
-func (h *host) giveBack(ctx context.Context) {
-	h.mu.Lock()
-	keeps := h.keeps
-	h.mu.Unlock()
-	if h.seat == nil || keeps {
-		return
-	}
-	h.seat.release(ctx)
-	h.abandon()
 }
 
 // trim makes the engine end what is not kept there, once there is a link.

@@ -15,14 +15,9 @@ import (
 // A host is one engine at a place, and the link to it. Its goroutine opens the link while a call or
 // a job needs it, and closes it when the engine is not used any more.
 type host struct {
-	set   *Places
-	place string // the name of the place
+	place *place
 	name  string // names the host in the file of our engines
-	open  opener
-	seat  *seat // the host's allocation; nil: the place has no scheduler
-	// unused is how long the engine is kept although nothing there is used.
-	unused time.Duration
-	over   func() // called when the engine has ended because nothing was used; nil: nothing is
+	seat  *seat  // the host's allocation; nil: the place has no scheduler
 
 	ctx    context.Context // done when the host is closed
 	cancel context.CancelFunc
@@ -42,16 +37,14 @@ type host struct {
 	heard    time.Time // when the engine was heard last; zero: never
 
 	// The engine.
-	engine  far.Greeting    // the known engine; without a Start none is known
-	era     context.Context // done, with an *engineLost as its cause, when the known engine is lost
-	endEra  context.CancelCauseFunc
-	skew    skew
-	rooms   map[room]bool // the sessions that live there
-	mayKeep bool          // it can keep a session: it was left by an earlier server, or a job of Python was kept
+	engine far.Greeting    // the known engine; without a Start none is known
+	era    context.Context // done, with an *engineLost as its cause, when the known engine is lost
+	endEra context.CancelCauseFunc
+	skew   skew
+	rooms  map[room]bool // the sessions that live there; true: it can be kept there
 
 	// What needs it here.
-	coming  int              // the jobs and calls that place.host was asked for, and that have not come yet
-	calls   int              // the calls that wait for the link or use it
+	claims  int              // the calls that wait for the link or use it, and the jobs that place.host was asked for and that have not come yet
 	mirrors map[*mirror]bool // the jobs that need the link
 	noted   []string         // the jobs in the file of our engines
 	noting  bool             // noteJobs waits
@@ -61,10 +54,6 @@ type host struct {
 	trims    jobs.By   // what is not kept there ends for this cause; empty: it does not
 	trimming bool      // the engine is asked to end it: what comes for the engine waits
 	spent    bool      // the allocation goes back as soon as nothing holds it
-
-	// The goodbye.
-	closing bool // goodbye was called
-	keeps   bool // the host is closed, and some of its jobs or sessions continue there
 }
 
 var (
@@ -72,8 +61,8 @@ var (
 	errLost   = errors.New("the connection broke")
 )
 
-func newHost(ps *Places, place, name string) *host {
-	h := &host{set: ps, place: place, name: name, unused: unusedTime, mirrors: make(map[*mirror]bool), rooms: make(map[room]bool), wake: make(chan struct{}, 1), settled: make(chan struct{})}
+func newHost(p *place, name string) *host {
+	h := &host{place: p, name: name, mirrors: make(map[*mirror]bool), rooms: make(map[room]bool), wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.era, h.endEra = context.WithCancelCause(context.Background())
 	return h
@@ -93,13 +82,13 @@ func (h *host) idle() bool {
 }
 
 // users returns how many jobs and calls need the link, or will. The caller holds h.mu.
-func (h *host) users() int { return len(h.mirrors) + h.calls + h.coming }
+func (h *host) users() int { return len(h.mirrors) + h.claims }
 
 // begin starts run if it does not run yet, and makes it check for work. The caller holds h.mu.
 func (h *host) begin() {
 	if !h.running && h.ctx.Err() == nil {
 		h.running = true
-		h.set.running.Go(h.run) // owned by the close of the places, which waits for it; ends with h.ctx
+		h.place.set.running.Go(h.run) // owned by the close of the places, which waits for it; ends with h.ctx
 	}
 	select {
 	case h.wake <- struct{}{}:
@@ -115,7 +104,7 @@ func (h *host) launch(f func()) bool {
 	if h.ctx.Err() != nil {
 		return false
 	}
-	h.set.running.Go(f) // owned by the close of the places, which waits for it; ends with h.ctx at the latest
+	h.place.set.running.Go(f) // owned by the close of the places, which waits for it; ends with h.ctx at the latest
 	return true
 }
 
@@ -131,8 +120,10 @@ func (h *host) use(m *mirror) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mirrors[m] = true
-	h.coming--
-	h.mayKeep = h.mayKeep || m.start.Keep && m.start.Kind == jobs.Python
+	h.claims--
+	if m.start.Keep && m.start.Kind == jobs.Python {
+		h.keep(room{jobs.Python, m.start.Session})
+	}
 	h.noteJobs()
 	return func() {
 		h.mu.Lock()
@@ -148,7 +139,7 @@ func (h *host) use(m *mirror) (release func()) {
 func (h *host) expect() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.coming++
+	h.claims++
 	h.trims, h.spent = "", false
 }
 
@@ -156,7 +147,7 @@ func (h *host) expect() {
 func (h *host) unexpect() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.coming--
+	h.claims--
 }
 
 // inUse reports whether an engine is known to be there.
@@ -183,7 +174,7 @@ func (h *host) reaching() string {
 	if h.attempts.began.IsZero() || took < reachingMost {
 		return ""
 	}
-	return fmt.Sprintf("reaching %s for %s", h.place, took.Round(time.Second))
+	return fmt.Sprintf("reaching %s for %s", h.place.Name, took.Round(time.Second))
 }
 
 // reachingMost is how long a place can take to answer without a word about it.

@@ -23,7 +23,7 @@ func (m *mirror) takeInput(ctx context.Context, in jobs.Input) (jobs.Delivery, e
 	l := m.host.current()
 	if l == nil {
 		m.noteInput("", notDelivered)
-		return jobs.Delivery{}, fmt.Errorf("%s: %s is out of reach; nothing was sent", notDelivered, m.host.place)
+		return jobs.Delivery{}, fmt.Errorf("%s: %s is out of reach; nothing was sent", notDelivered, m.host.place.Name)
 	}
 	id := rand.Text()
 	asked, waits := m.port.Asked(), m.port.Waits()
@@ -37,7 +37,7 @@ func (m *mirror) takeInput(ctx context.Context, in jobs.Input) (jobs.Delivery, e
 	case err != nil:
 		m.noteInput(id, notKnown)
 		m.do(func() { m.settleInput(id) })
-		return jobs.Delivery{}, fmt.Errorf("%s: the link to %s was lost or slow; the next status says whether it arrived", notKnown, m.host.place)
+		return jobs.Delivery{}, fmt.Errorf("%s: the link to %s was lost or slow; the next status says whether it arrived", notKnown, m.host.place.Name)
 	}
 	m.noteInput("", "")
 	if waits && in.Types() {

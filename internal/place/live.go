@@ -145,7 +145,7 @@ func (m *mirror) onLoop() []string {
 func (m *mirror) cleanup(ctx context.Context, st jobs.Stop) jobs.Remains {
 	l := m.host.current()
 	if l == nil {
-		return jobs.Remains{Err: errors.New(m.host.place + " is out of reach")}
+		return jobs.Remains{Err: errors.New(m.host.place.Name + " is out of reach")}
 	}
 	r, _, err := l.client.Cleanup(ctx, m.port.ID(), st)
 	switch {

@@ -9,8 +9,8 @@ import (
 
 // note writes what the host has into the file of our engines. The caller holds h.mu.
 func (h *host) note() {
-	file := h.set.File
-	if file == nil || !h.set.listed(h.place) { // a removed place keeps what is noted
+	file := h.place.set.File
+	if file == nil || h.place.removed { // a removed place keeps what is noted
 		return
 	}
 	var err error
@@ -18,7 +18,7 @@ func (h *host) note() {
 		err = file.Remove(h.name)
 	} else {
 		h.noted = h.jobs()
-		e := keyfile.Engine{Place: h.place, Greeting: h.engine, Jobs: h.noted}
+		e := keyfile.Engine{Place: h.place.Name, Greeting: h.engine, Jobs: h.noted}
 		if h.seat != nil {
 			e.Allocation, e.Job = h.seat.noted()
 		}
@@ -28,7 +28,7 @@ func (h *host) note() {
 		err = file.Set(h.name, e)
 	}
 	if err != nil {
-		h.set.Log.Warn("a later server may not find what this one has at a place", "place", h.place, "error", err)
+		h.place.set.Log.Warn("a later server may not find what this one has at a place", "place", h.place.Name, "error", err)
 	}
 }
 
@@ -45,7 +45,7 @@ const noteTime = time.Second
 // noteJobs notes the jobs of the host in noteTime, so that people find them if this server is killed. The caller
 // holds h.mu.
 func (h *host) noteJobs() {
-	if h.set.File == nil || h.noting || h.ctx.Err() != nil {
+	if h.place.set.File == nil || h.noting || h.ctx.Err() != nil {
 		return
 	}
 	h.noting = true
@@ -70,14 +70,21 @@ func (h *host) jobs() (ids []string) {
 
 // enters notes that a session lives there.
 func (h *host) enters(r room) {
-	if r.name == "" || h.set.enter(h.place, r) != nil {
+	if r.name == "" || h.place.set.enter(h.place.Name, r) != nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.rooms[r] {
-		h.rooms[r] = true
+	if _, lives := h.rooms[r]; !lives {
+		h.rooms[r] = false
 		h.note()
+	}
+}
+
+// keep notes that a session that lives there can be kept there. The caller holds h.mu.
+func (h *host) keep(r room) {
+	if _, lives := h.rooms[r]; lives {
+		h.rooms[r] = true
 	}
 }
 
@@ -85,12 +92,13 @@ func (h *host) enters(r room) {
 func (h *host) has(r room) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.rooms[r]
+	_, lives := h.rooms[r]
+	return lives
 }
 
 // leaves notes that a call has ended a session there. An allocation that only the session held goes back.
 func (h *host) leaves(r room) {
-	h.set.forget(r)
+	h.place.set.forget(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rooms, r)
@@ -111,7 +119,7 @@ func (h *host) forget() {
 // vacate notes that no session lives there any more. The caller holds h.mu.
 func (h *host) vacate() {
 	for r := range h.rooms {
-		h.set.leave(r)
+		h.place.set.leave(r)
 	}
 	clear(h.rooms)
 }

@@ -22,8 +22,9 @@ import (
 
 // A place is one place, with its hosts.
 type place struct {
-	set       *Places
-	conf      config.Place
+	set *Places
+	config.Place
+	removed   bool          // the file of places does not have it any more
 	allocator allocator     // nil: its sessions share one engine
 	polling   chan struct{} // holds one token while the scheduler is asked
 	polled    time.Time     // when the scheduler has answered last; the holder of the token guards it
@@ -38,12 +39,15 @@ type place struct {
 }
 
 func newPlace(ps *Places, conf config.Place) (p *place, err error) {
-	p = &place{set: ps, conf: conf, hosts: make(map[string]*host), leaving: make(map[string]chan struct{}), polling: make(chan struct{}, 1)}
+	p = &place{set: ps, Place: conf, hosts: make(map[string]*host), leaving: make(map[string]chan struct{}), polling: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.allocator, err = newAllocator(conf, ps.Key)
 	p.apart = p.allocator != nil
 	return p, err
 }
+
+// closed reports whether the server is ending.
+func (p *place) closed() bool { return p.ctx.Err() != nil }
 
 // host returns the host of a session's jobs, or of one job that has no session. A session that continues with the
 // variables of another one, from, has its host. The job or the call that it is for must come, see host.expect.
@@ -54,11 +58,11 @@ func (p *place) host(kind jobs.Kind, session, from, id string) (*host, error) {
 	h := p.hosts[name]
 	switch {
 	case h != nil:
-	case p.ctx.Err() != nil:
+	case p.closed():
 		return nil, errClosed
-	case p.allocator != nil && len(p.hosts) >= p.conf.Max:
+	case p.allocator != nil && len(p.hosts) >= p.Max:
 		return nil, fmt.Errorf("%s has %s, the most allowed (max in the file of places): end a session there, or wait for one",
-			p.conf.Name, view.CountOf(int64(len(p.hosts)), "allocation"))
+			p.Name, view.CountOf(int64(len(p.hosts)), "allocation"))
 	default:
 		h = p.newHost(name)
 		if h.seat != nil && session == "" {
@@ -74,6 +78,7 @@ func (p *place) host(kind jobs.Kind, session, from, id string) (*host, error) {
 // can still run, so nothing about it has ended: it is out of reach until a later file has the place again.
 func removedPlace(ps *Places, name string) *place {
 	p, _ := newPlace(ps, config.Place{Name: name, Kind: config.Exec}) // an error: it has no options that can be wrong
+	p.removed = true
 	return p
 }
 
@@ -87,11 +92,11 @@ var errRemoved = &carry.Error{
 func (p *place) nameOf(kind jobs.Kind, session, from, id string) string {
 	switch {
 	case !p.apart:
-		return p.conf.Name
+		return p.Name
 	case session == "":
-		return p.conf.Name + "/job/" + id
+		return p.Name + "/job/" + id
 	}
-	own := func(r room) string { return p.conf.Name + "/" + string(r.kind) + "/" + r.name }
+	own := func(r room) string { return p.Name + "/" + string(r.kind) + "/" + r.name }
 	for _, name := range []string{session, from} {
 		r := roomOf(kind, name)
 		for _, h := range p.hosts {
@@ -108,16 +113,9 @@ func (p *place) nameOf(kind jobs.Kind, session, from, id string) string {
 
 // newHost makes a host. The caller holds p.mu.
 func (p *place) newHost(name string) *host {
-	h := newHost(p.set, p.conf.Name, name)
-	h.open = p.open
-	switch {
-	case !p.set.listed(p.conf.Name):
-		h.open = func(context.Context, far.Greeting) (*link, far.Greeting, error) {
-			return nil, far.Greeting{}, errRemoved
-		}
-	case p.allocator != nil:
+	h := newHost(p, name)
+	if p.allocator != nil {
 		h.seat = &seat{place: p, host: h, before: p.leaving[name]}
-		h.open, h.unused, h.over = h.seat.open, p.conf.Idle, func() { p.drop(h) }
 	}
 	p.hosts[name] = h
 	return h
@@ -127,7 +125,7 @@ func (p *place) newHost(name string) *host {
 func (p *place) drop(h *host) {
 	left := make(chan struct{})
 	p.mu.Lock()
-	if p.ctx.Err() != nil || p.hosts[h.name] != h || !h.idle() {
+	if p.closed() || p.hosts[h.name] != h || !h.idle() {
 		p.mu.Unlock()
 		return
 	}
@@ -171,50 +169,58 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	defer p.mu.Unlock()
 	h := p.newHost(name)
 	h.engine, h.lost = e.Greeting, time.Now()
-	h.mayKeep = e.Greeting.Start != "" && e.Job == "" // the mirror of a job says whether that is kept
-	if !p.set.listed(p.conf.Name) {
+	if p.removed {
 		h.attempts.why, p.apart = errRemoved, name != e.Place
 	}
 	if h.seat != nil {
 		h.seat.id, h.seat.asked, h.seat.job, h.seat.served = e.Allocation, true, e.Job, true
 	}
 	for _, s := range e.Sessions {
-		h.enters(room{s.Kind, s.Name})
+		r := room{s.Kind, s.Name}
+		h.enters(r)
+		if s.Kind == jobs.Python && e.Greeting.Start != "" { // the mirror of a job says whether that is kept
+			h.keep(r)
+		}
 	}
 }
 
-// open opens a link to the one engine of a place.
+// open opens a link to the one engine of a place, and starts that if need be. A known engine must be there.
 func (p *place) open(ctx context.Context, known far.Greeting) (*link, far.Greeting, error) {
-	key := p.set.keyOf(p.conf.Name)
-	settings, err := json.Marshal(p.settings(key))
-	if err != nil {
-		return nil, far.Greeting{}, err
-	}
-	spec := carry.Spec{
-		Argv: p.reach(p.conf.Exec), Env: p.set.Env, Workspace: p.conf.Workspace, Setup: p.conf.Setup,
-		Program: p.conf.Binary, Version: p.set.Version, Command: []string{"dial", "-settings", string(settings)},
-	}
+	return p.dial(ctx, p.Exec, p.Name, known, "-settings", p.settings(p.Name))
+}
+
+// dial opens a link by a carrier that runs dial, with options, for the engine of a host.
+func (p *place) dial(ctx context.Context, carrier []string, host string, known far.Greeting, options ...string) (*link, far.Greeting, error) {
 	if known.Start != "" {
-		spec.Command = append(spec.Command, "-start", known.Start)
+		options = append(options, "-start", known.Start)
 	}
-	spec.Command = append(spec.Command, key)
+	spec := p.spec(carrier)
+	spec.Command = append(append([]string{"dial"}, options...), p.set.keyOf(host))
 	return p.set.openLink(ctx, spec)
 }
 
-// settings returns how an engine there is made.
-func (p *place) settings(key string) far.Settings {
+// spec returns how a carrier gets in.
+func (p *place) spec(carrier []string) carry.Spec {
+	return carry.Spec{
+		Argv: p.reach(carrier), Env: p.set.Env, Workspace: p.Workspace, Setup: p.Setup, Program: p.Binary, Version: p.set.Version,
+	}
+}
+
+// settings returns in JSON how the engine of a host is made.
+func (p *place) settings(host string) string {
 	s := p.set.Limits
-	s.Key, s.Version, s.Workspace, s.Python, s.Linger, s.Idle = key, p.set.Version, p.conf.Workspace, p.conf.Python, p.conf.Linger, p.conf.Idle
-	return s
+	s.Key, s.Version, s.Workspace, s.Python, s.Linger, s.Idle = p.set.keyOf(host), p.set.Version, p.Workspace, p.Python, p.Linger, p.Idle
+	text, _ := json.Marshal(s) // it can't fail
+	return string(text)
 }
 
 // reach returns the carrier that runs a command of the place. If that is on another machine, ssh takes it there, and
 // a shell reads it.
 func (p *place) reach(command []string) []string {
-	if p.conf.SSH == nil {
+	if p.SSH == nil {
 		return command
 	}
-	return append(carry.SSH(p.conf.SSH), carry.Quote(command...))
+	return append(carry.SSH(p.SSH), carry.Quote(command...))
 }
 
 // all returns the hosts of the place.
@@ -234,9 +240,9 @@ func (p *place) close() []*host {
 
 // describe returns the state of the place.
 func (p *place) describe(ctx context.Context) overview.Place {
-	o := overview.Place{Name: p.conf.Name}
-	if p.set.listed(o.Name) {
-		o.Kind, o.Where = p.conf.Kind.String(), p.where()
+	o := overview.Place{Name: p.Name}
+	if !p.removed {
+		o.Kind, o.Where = p.Kind.String(), p.where()
 	}
 	hosts := p.all()
 	slices.SortFunc(hosts, func(a, b *host) int { return strings.Compare(a.name, b.name) })
@@ -255,13 +261,13 @@ func (p *place) describe(ctx context.Context) overview.Place {
 
 // where says for people how the place is reached.
 func (p *place) where() string {
-	switch p.conf.Kind {
+	switch p.Kind {
 	case config.SSH:
-		return line(p.conf.SSH[len(p.conf.SSH)-1])
+		return line(p.SSH[len(p.SSH)-1])
 	case config.Exec:
-		return line(strings.Join(p.conf.Exec, " "))
+		return line(strings.Join(p.Exec, " "))
 	case config.Slurm:
-		return line(strings.Join(p.conf.Slurm, " "))
+		return line(strings.Join(p.Slurm, " "))
 	}
-	return line(p.conf.PodFile)
+	return line(p.PodFile)
 }

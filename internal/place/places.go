@@ -106,7 +106,7 @@ func New(c Config) (*Places, error) {
 			p = removedPlace(ps, e.Place)
 			ps.places[e.Place] = p
 		}
-		if ps.listed(e.Place) || e.Greeting.Start != "" {
+		if !p.removed || e.Greeting.Start != "" {
 			p.restore(name, e)
 		}
 	}
@@ -131,7 +131,7 @@ func (ps *Places) Adopt(list []jobs.Past) {
 // adopt starts the mirror of a job that was not started here, and returns once the job is shown as m.past has it. It
 // returns nil if a job here has the id.
 func (ps *Places) adopt(m *mirror) *jobs.Job {
-	id, spec, place := m.past.Record.ID, m.past.Record.Spec, m.host.place
+	id, spec, place := m.past.Record.ID, m.past.Record.Spec, m.host.place.Name
 	spec.Place, spec.Title, spec.Session = place, line(spec.Title), line(spec.Session)
 	m.start = server.Start{Kind: spec.Kind, Session: spec.Session, Keep: spec.Keep}
 	m.shown = make(chan struct{})
@@ -144,9 +144,6 @@ func (ps *Places) adopt(m *mirror) *jobs.Job {
 	<-m.shown
 	return j
 }
-
-// listed reports whether the file of places has a place. An earlier one can have had it.
-func (ps *Places) listed(name string) bool { return slices.Contains(ps.names, name) }
 
 // keyOf returns the key of the engine of a host. Each has one of its own: two places can be on one machine, and two
 // allocations on one node.
@@ -161,7 +158,7 @@ func (ps *Places) Names() []string { return slices.Clone(ps.names) }
 // Keeps reports whether all jobs at a place are kept.
 func (ps *Places) Keeps(name string) bool {
 	p := ps.places[name]
-	return p != nil && p.conf.Keep
+	return p != nil && p.Keep
 }
 
 // Of returns the place where a session lives, or "" if it lives here, or nowhere.
@@ -236,7 +233,7 @@ func (ps *Places) Runner(name string, s server.Start) (jobs.Runner, error) {
 	if err := ps.enter(name, roomOf(s.Kind, s.Session)); err != nil {
 		return nil, err
 	}
-	s.Keep = s.Keep || p.conf.Keep
+	s.Keep = s.Keep || p.Keep
 	return &starter{place: p, start: s}, nil
 }
 
@@ -323,7 +320,7 @@ func sessionsOf(tool string, args json.RawMessage) (session, from string) {
 func (ps *Places) List(ctx context.Context) []overview.Place {
 	names := slices.Clone(ps.names)
 	for name, p := range ps.places {
-		if !ps.listed(name) && len(p.all()) > 0 {
+		if p.removed && len(p.all()) > 0 {
 			names = append(names, name)
 		}
 	}
@@ -394,11 +391,17 @@ func (ps *Places) Close(ctx context.Context) {
 		for _, p := range ps.places {
 			hosts = append(hosts, p.close()...)
 		}
-		together(len(hosts), func(i int) { hosts[i].goodbye(ctx) })
+		keep := make([]bool, len(hosts))
+		together(len(hosts), func(i int) { keep[i] = hosts[i].goodbye(ctx) })
 		ps.running.Wait()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
-		together(len(hosts), func(i int) { hosts[i].giveBack(ending) })
+		together(len(hosts), func(i int) {
+			if h := hosts[i]; h.seat != nil && !keep[i] {
+				h.seat.release(ending)
+				h.abandon()
+			}
+		})
 		if ps.File == nil {
 			return
 		}

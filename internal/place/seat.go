@@ -3,7 +3,6 @@ package place
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -86,15 +85,7 @@ func (s *seat) open(ctx context.Context, known far.Greeting) (*link, far.Greetin
 	s.mu.Lock()
 	id := s.id
 	s.mu.Unlock()
-	spec := carry.Spec{
-		Argv: s.place.reach(s.place.allocator.Carrier(id)), Env: s.place.set.Env, Workspace: s.place.conf.Workspace, Setup: s.place.conf.Setup,
-		Program: s.place.conf.Binary, Version: s.place.set.Version, Command: []string{"dial", "-join"},
-	}
-	if known.Start != "" {
-		spec.Command = append(spec.Command, "-start", known.Start)
-	}
-	spec.Command = append(spec.Command, s.place.set.keyOf(s.host.name))
-	l, g, err := s.place.set.openLink(ctx, spec)
+	l, g, err := s.place.dial(ctx, s.place.allocator.Carrier(id), s.host.name, known, "-join")
 	if err == nil {
 		s.mu.Lock()
 		s.served = true
@@ -134,12 +125,7 @@ func (s *seat) allocate(ctx context.Context) error {
 			return err
 		}
 	}
-	conf := s.place.conf
-	find, err := carry.Find(conf.Binary, s.place.set.Version)
-	if err != nil {
-		return err
-	}
-	settings, err := json.Marshal(s.place.settings(s.place.set.keyOf(s.host.name)))
+	find, err := carry.Find(s.place.Binary, s.place.set.Version)
 	if err != nil {
 		return err
 	}
@@ -148,7 +134,8 @@ func (s *seat) allocate(ctx context.Context) error {
 	s.mu.Unlock()
 	s.host.renote() // before the allocation exists: a later server must find it
 	id, err = s.place.allocator.Allocate(ctx, s.host.name, allocation.Engine{
-		Workspace: conf.Workspace, Setup: conf.Setup, Find: find, Args: []string{"placed", "-settings", string(settings)}, Idle: conf.Idle,
+		Workspace: s.place.Workspace, Setup: s.place.Setup, Find: find, Idle: s.place.Idle,
+		Args: []string{"placed", "-settings", s.place.settings(s.host.name)},
 	})
 	_, refused := errors.AsType[*allocation.Refused](err)
 	s.mu.Lock()
@@ -295,7 +282,7 @@ func (s *seat) release(ctx context.Context) {
 // giveBack gives an allocation back, also one that has ended.
 func (s *seat) giveBack(ctx context.Context, id string) {
 	if err := s.place.allocator.Release(ctx, id, s.host.name); err != nil {
-		s.place.set.Log.Warn("an allocation may not have been given back", "place", s.place.conf.Name, "allocation", id, "error", line(err.Error()))
+		s.place.set.Log.Warn("an allocation may not have been given back", "place", s.place.Name, "allocation", id, "error", line(err.Error()))
 	}
 }
 
@@ -352,7 +339,7 @@ func (s *seat) describe(state *far.State) (a overview.Allocation, ok bool) {
 		a.TimeLeft = time.Until(end)
 	}
 	if state != nil && state.Unused {
-		a.Back = s.host.unused - state.Since
+		a.Back = s.place.Idle - state.Since
 	} else {
 		a.Holds = s.heldBy(state)
 	}
@@ -361,7 +348,7 @@ func (s *seat) describe(state *far.State) (a overview.Allocation, ok bool) {
 
 // heldBy says what keeps the allocation.
 func (s *seat) heldBy(state *far.State) string {
-	kind, name, _ := strings.Cut(strings.TrimPrefix(s.host.name, s.host.place+"/"), "/") // see place.nameOf
+	kind, name, _ := strings.Cut(strings.TrimPrefix(s.host.name, s.place.Name+"/"), "/") // see place.nameOf
 	switch {
 	case kind == "job":
 		return "job " + name

@@ -124,7 +124,7 @@ func (m *mirror) giveUp() {
 // amend makes the receipt of a job that was given up say what has become of it.
 func (h *host) amend(m *mirror, fate string) {
 	<-m.port.Ended() // it has no receipt before that
-	m.port.AmendReceipt(func(r *jobs.Receipt) { r.Detail = givenUp(h.place) + fate })
+	m.port.AmendReceipt(func(r *jobs.Receipt) { r.Detail = givenUp(h.place.Name) + fate })
 }
 
 // givenUp returns the first words of the receipt of a job that was given up.

@@ -15,7 +15,7 @@ const unusedTime = time.Minute
 // it has ended the engine for that.
 func (h *host) attend(l *link) (ended bool) {
 	h.launch(func() { h.followLate(l) })
-	check := time.NewTicker(min(h.unused, unusedTime) / 4)
+	check := time.NewTicker(min(h.idleTime(), unusedTime) / 4)
 	defer check.Stop()
 	pause := retryWait // until a spent allocation is checked again
 	for {
@@ -43,14 +43,22 @@ func (h *host) attend(l *link) (ended bool) {
 	}
 }
 
-// unusedFor returns how long the engine is kept although nothing there is used.
+// idleTime returns how long the engine is kept although nothing there is used.
+func (h *host) idleTime() time.Duration {
+	if h.seat != nil {
+		return h.place.Idle
+	}
+	return unusedTime
+}
+
+// unusedFor is idleTime, or 0 if the allocation goes back as soon as nothing holds it.
 func (h *host) unusedFor() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.spent {
 		return 0
 	}
-	return h.unused
+	return h.idleTime()
 }
 
 // takeUnused takes the link away if nothing here or there uses the engine, and reports whether it did. What comes

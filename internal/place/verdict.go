@@ -25,9 +25,9 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 	case cause == errNotRun:
 		return &jobs.Receipt{End: jobs.NotRun, Stop: m.port.Stop()}
 	case cause == errGivenUp:
-		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: givenUp(m.host.place) + "it may still run there"}
+		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: givenUp(m.host.place.Name) + "it may still run there"}
 	case cause == errUnkilled:
-		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: fmt.Sprintf("given up: the engine on %s took a kill %s ago, and the job has not ended; it may still run there", m.host.place, killTime)}
+		return &jobs.Receipt{End: jobs.PlaceLost, Stop: m.port.Stop(), Detail: fmt.Sprintf("given up: the engine on %s took a kill %s ago, and the job has not ended; it may still run there", m.host.place.Name, killTime)}
 	case m.run.Err() != nil && !m.there(): // the server ends
 		return &jobs.Receipt{End: jobs.NotRun, Stop: m.shutdown()}
 	case m.run.Err() != nil:
@@ -43,21 +43,21 @@ func (m *mirror) verdict(l *link, err error) *jobs.Receipt {
 	case ended != nil:
 		return m.lost(ended.why)
 	case l == nil: // there is no engine, and the way to one has failed
-		return &jobs.Receipt{End: jobs.NotStarted, Detail: m.host.place + " is out of reach: " + whyLine(err)}
+		return &jobs.Receipt{End: jobs.NotStarted, Detail: m.host.place.Name + " is out of reach: " + whyLine(err)}
 	case isLie(err):
-		return m.lost(fmt.Sprintf("the engine on %s sent what can't be true: %s", m.host.place, line(err.Error())))
+		return m.lost(fmt.Sprintf("the engine on %s sent what can't be true: %s", m.host.place.Name, line(err.Error())))
 	case refused == nil:
 		return nil // the link is lost
 	case refused.Code == http.StatusNotFound && m.unseen:
-		return &jobs.Receipt{End: jobs.NotStarted, Detail: "its server ended before " + m.host.place + " had the job"}
+		return &jobs.Receipt{End: jobs.NotStarted, Detail: "its server ended before " + m.host.place.Name + " had the job"}
 	case refused.Code == http.StatusNotFound && known:
-		return m.lost(m.host.place + " no longer knows the job; how it ended is unknown")
+		return m.lost(m.host.place.Name + " no longer knows the job; how it ended is unknown")
 	case refused.Code == http.StatusConflict:
 		return nil // another engine: the next greeting says so
 	case !known && m.port.Stop() != nil:
 		return &jobs.Receipt{End: jobs.NotRun, Stop: m.port.Stop()}
 	case known:
-		return m.lost(fmt.Sprintf("the engine on %s refuses to show the job: %s", m.host.place, line(refused.Text)))
+		return m.lost(fmt.Sprintf("the engine on %s refuses to show the job: %s", m.host.place.Name, line(refused.Text)))
 	}
 	return &jobs.Receipt{End: jobs.NotStarted, Detail: line(refused.Text)}
 }
@@ -79,7 +79,7 @@ func (m *mirror) engineLost() *engineLost {
 func (m *mirror) afterLoss(record *jobs.Record, l *link, era context.Context) {
 	lost := m.engineLost()
 	receipt := &record.Receipt
-	ended := receipt.Stop != nil && receipt.Stop.By == jobs.Shutdown && !m.host.closes()
+	ended := receipt.Stop != nil && receipt.Stop.By == jobs.Shutdown && !m.host.place.closed()
 	if asked := m.port.Stop(); asked != nil && asked.By.EndsServer() { // it comes before the goodbye
 		ended = false
 	}
@@ -124,7 +124,7 @@ func (m *mirror) awaitLoss(l *link, era context.Context) *engineLost {
 	case <-m.run.Done():
 	case <-time.After(wait):
 	}
-	return &engineLost{why: "the engine on " + m.host.place + " was ended there", served: true}
+	return &engineLost{why: "the engine on " + m.host.place.Name + " was ended there", served: true}
 }
 
 // lost returns the receipt of a job whose engine has ended.
