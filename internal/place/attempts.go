@@ -181,7 +181,7 @@ func (h *host) closed(l *link) {
 func (h *host) ask() {
 	if !h.attempts.final() || time.Since(h.attempts.last) >= finalWait {
 		h.attempts.wanted = true
-		h.begin()
+		h.recheck()
 	}
 }
 
@@ -256,7 +256,7 @@ func (h *host) await(ctx context.Context, call, patient bool) (l *link, era cont
 		if a.final() && !a.wanted && !waits { // no attempt will be made
 			return nil, nil, a.why
 		}
-		h.begin()
+		h.recheck()
 		if err := h.change(ctx); err != nil {
 			return nil, nil, err
 		}

@@ -21,18 +21,15 @@ func (h *host) lose(why *engineLost) {
 	for _, m := range h.stops {
 		h.place.set.running.Go(func() { h.amend(m, "it has ended there with its engine") }) // owned by the close of the places, which waits for it; ends with the job here, which has been ended
 	}
-	h.engine, h.skew, h.stops, h.trims = far.Greeting{}, skew{}, nil, ""
+	h.stops, h.trims = nil, ""
 	h.endEra(why)
 	h.era, h.endEra = context.WithCancelCause(context.Background())
-	h.vacate()
-	h.note()
+	h.forgetEngine()
 }
 
-// abandon notes that the host has neither an engine nor an allocation any more.
-func (h *host) abandon() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.engine = far.Greeting{}
+// forgetEngine notes that there is no engine any more. The caller holds h.mu.
+func (h *host) forgetEngine() {
+	h.engine, h.skew = far.Greeting{}, skew{}
 	h.vacate()
 	h.note()
 }

@@ -71,8 +71,7 @@ func (h *host) awaitEnds(ctx context.Context, keeps bool) {
 		kept := h.kept()
 		if kept == len(h.mirrors) {
 			if kept == 0 && !keeps {
-				h.engine = far.Greeting{}
-				h.note()
+				h.forgetEngine()
 			}
 			return
 		}
@@ -98,7 +97,7 @@ func (h *host) trim(cause jobs.By) {
 	defer h.mu.Unlock()
 	if h.engine.Start != "" {
 		h.trims = cause
-		h.begin()
+		h.recheck()
 	}
 }
 

@@ -27,7 +27,6 @@ type host struct {
 
 	// All below is guarded by mu.
 	mu      sync.Mutex
-	running bool          // run has been started
 	settled chan struct{} // closed, and replaced, when something below has changed
 
 	// The link.
@@ -44,7 +43,7 @@ type host struct {
 	rooms  map[room]bool // the sessions that live there; true: it can be kept there
 
 	// What needs it here.
-	claims  int              // the calls that wait for the link or use it, and the jobs that place.host was asked for and that have not come yet
+	claims  int              // what was expected: jobs until they have come, and calls until they have ended
 	mirrors map[*mirror]bool // the jobs that need the link
 	noted   []string         // the jobs in the file of our engines
 	noting  bool             // noteJobs waits
@@ -61,10 +60,12 @@ var (
 	errLost   = errors.New("the connection broke")
 )
 
+// newHost makes a host of a place that is not closed.
 func newHost(p *place, name string) *host {
 	h := &host{place: p, name: name, mirrors: make(map[*mirror]bool), rooms: make(map[room]bool), wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.era, h.endEra = context.WithCancelCause(context.Background())
+	p.set.running.Go(h.run) // owned by the close of the places, which waits for it; ends with h.ctx
 	return h
 }
 
@@ -84,12 +85,8 @@ func (h *host) idle() bool {
 // users returns how many jobs and calls need the link, or will. The caller holds h.mu.
 func (h *host) users() int { return len(h.mirrors) + h.claims }
 
-// begin starts run if it does not run yet, and makes it check for work. The caller holds h.mu.
-func (h *host) begin() {
-	if !h.running && h.ctx.Err() == nil {
-		h.running = true
-		h.place.set.running.Go(h.run) // owned by the close of the places, which waits for it; ends with h.ctx
-	}
+// recheck makes run check for work.
+func (h *host) recheck() {
 	select {
 	case h.wake <- struct{}{}:
 	default:

@@ -104,7 +104,7 @@ func (h *host) leaves(r room) {
 	delete(h.rooms, r)
 	h.note()
 	if h.spent = h.seat != nil && len(h.rooms) == 0; h.spent {
-		h.begin()
+		h.recheck()
 	}
 }
 
@@ -122,11 +122,4 @@ func (h *host) vacate() {
 		h.place.set.leave(r)
 	}
 	clear(h.rooms)
-}
-
-// leaveAll is vacate for a caller that does not hold h.mu.
-func (h *host) leaveAll() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.vacate()
 }

@@ -131,13 +131,14 @@ func (p *place) drop(h *host) {
 	}
 	delete(p.hosts, h.name)
 	p.leaving[h.name] = left
-	h.leaveAll() // before another host of the name has the session
+	h.mu.Lock()
+	h.cancel()
+	h.vacate() // before another host of the name has the session
+	h.mu.Unlock()
 	p.mu.Unlock()
-	h.stop()
 	ctx, cancel := p.releasing()
 	defer cancel()
 	h.seat.release(ctx)
-	h.abandon()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leaving[h.name] == left {

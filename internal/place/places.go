@@ -251,11 +251,10 @@ func (s *starter) Queue(*jobs.Port) {
 
 // Run runs the job.
 func (s *starter) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
-	r := roomOf(s.start.Kind, s.start.Session)
-	defer s.place.set.turns.pass(r, s.turn, false)
+	defer s.turn.pass(false)
 	h, err := s.place.host(s.start.Kind, s.start.Session, s.start.From, port.ID())
 	if err != nil {
-		s.place.set.leave(r) // no host has it
+		s.place.set.leave(roomOf(s.start.Kind, s.start.Session)) // no host has it
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: line(err.Error())}}
 	}
 	return (&mirror{host: h, start: s.start, turn: s.turn}).Run(ctx, port)
@@ -275,7 +274,7 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 		return "", false, err
 	}
 	turn, came := ps.turns.take(r), false
-	defer func() { ps.turns.pass(r, turn, came) }()
+	defer func() { turn.pass(came) }()
 	h, err := p.host(r.kind, r.name, from, "")
 	if err != nil {
 		ps.leave(r) // no host has it
@@ -290,7 +289,7 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 		return "", false, fmt.Errorf("%s has not answered an earlier call for session %q (%s); nothing was done there", name, r.name, line(err.Error()))
 	}
 	came = true
-	defer time.AfterFunc(beginTime, func() { ps.turns.pass(r, turn, true) }).Stop()
+	defer time.AfterFunc(beginTime, func() { turn.pass(true) }).Stop()
 	text, isError, err = l.client.Call(ctx, tool, args)
 	if err != nil {
 		return "", false, fmt.Errorf("the link to %s was lost or slow (%s): whether %s was done there is unknown", name, line(err.Error()), tool)
@@ -397,9 +396,8 @@ func (ps *Places) Close(ctx context.Context) {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		together(len(hosts), func(i int) {
-			if h := hosts[i]; h.seat != nil && !keep[i] {
-				h.seat.release(ending)
-				h.abandon()
+			if s := hosts[i].seat; s != nil && !keep[i] {
+				s.release(ending)
 			}
 		})
 		if ps.File == nil {

@@ -273,10 +273,12 @@ func (s *seat) release(ctx context.Context) {
 	id, asked := s.id, s.asked
 	s.id, s.asked, s.state = "", false, allocation.State{}
 	s.mu.Unlock()
-	if !asked && id == "" {
-		return
+	if asked {
+		s.giveBack(ctx, id)
 	}
-	s.giveBack(ctx, id)
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.host.forgetEngine()
 }
 
 // giveBack gives an allocation back, also one that has ended.

@@ -116,7 +116,7 @@ func (m *mirror) giveUp() {
 	h := m.host
 	h.mu.Lock()
 	h.stops = append(h.stops, m)
-	h.begin()
+	h.recheck()
 	h.mu.Unlock()
 	m.end(errGivenUp)
 }

@@ -19,6 +19,8 @@ const beginTime = 50 * time.Millisecond
 
 // A turn is the place of one job, or of one call that is sent on, in the order of its session.
 type turn struct {
+	of     *turns
+	room   room
 	before *turn         // the turn before this one; nil: all earlier ones have passed
 	passed chan struct{} // closed when the job has been answered, or will not be sent
 	once   sync.Once
@@ -34,13 +36,13 @@ func (ts *turns) take(r room) *turn {
 	if ts.last == nil {
 		ts.last = make(map[room]*turn)
 	}
-	t := &turn{before: ts.last[r], passed: make(chan struct{})}
+	t := &turn{of: ts, room: r, before: ts.last[r], passed: make(chan struct{})}
 	ts.last[r] = t
 	return t
 }
 
 // pass notes that the job has been answered, or that it will not be sent.
-func (ts *turns) pass(r room, t *turn, answered bool) {
+func (t *turn) pass(answered bool) {
 	if t == nil {
 		return
 	}
@@ -49,10 +51,10 @@ func (ts *turns) pass(r room, t *turn, answered bool) {
 			t.before = nil
 		}
 		close(t.passed)
-		ts.mu.Lock()
-		defer ts.mu.Unlock()
-		if ts.last[r] == t && t.before == nil {
-			delete(ts.last, r)
+		t.of.mu.Lock()
+		defer t.of.mu.Unlock()
+		if t.of.last[t.room] == t && t.before == nil {
+			delete(t.of.last, t.room)
 		}
 	})
 }

@@ -3,8 +3,6 @@ package place
 import (
 	"context"
 	"time"
-
-	"asyncrepl/internal/place/far"
 )
 
 // unusedTime is how long an engine there has no job, process, variable or shell session before it
@@ -95,8 +93,6 @@ func (h *host) endUnused(l *link) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.engine, h.skew = far.Greeting{}, skew{} // nothing was lost
-	h.vacate()
-	h.note()
+	h.forgetEngine() // nothing was lost
 	return true
 }

@@ -86,7 +86,7 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 		m.mu.Lock()
 		m.known = true
 		m.mu.Unlock()
-		m.host.place.set.turns.pass(roomOf(m.start.Kind, m.start.Session), m.turn, true)
+		m.turn.pass(true)
 		m.port.Changed()
 	}
 	return frames, body, err
