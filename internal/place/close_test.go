@@ -69,6 +69,9 @@ func TestClose(t *testing.T) {
 		if at := later.ps.Of(jobs.Python, "a"); at != "gpu" || !later.ps.InUse() {
 			t.Errorf("the session lives at %q", at)
 		}
+		if ids := later.file.Engines()["gpu"].Jobs; !slices.Equal(ids, []string{kept.ID()}) {
+			t.Errorf("the file has the jobs %q", ids)
+		}
 		m.set(func() { m.fails = errors.New("no route") })
 		later.ps.Adopt(s.records())
 		if later.here.Lookup(not.ID()) == nil {

@@ -40,7 +40,7 @@ type host struct {
 	era    context.Context // done, with an *engineLost as its cause, when the known engine is lost
 	endEra context.CancelCauseFunc
 	skew   skew
-	rooms  map[room]bool // the sessions that live there; true: it can be kept there
+	rooms  map[room]bool // the sessions that live there, and whether each can be kept there
 
 	// What needs it here.
 	claims  int              // what was expected: jobs until they have come, and calls until they have ended
@@ -60,11 +60,15 @@ var (
 	errLost   = errors.New("the connection broke")
 )
 
-// newHost makes a host of a place that is not closed.
-func newHost(p *place, name string) *host {
+// newHost makes a host. The caller holds p.mu, and the place is not closed.
+func (p *place) newHost(name string) *host {
 	h := &host{place: p, name: name, mirrors: make(map[*mirror]bool), rooms: make(map[room]bool), wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.era, h.endEra = context.WithCancelCause(context.Background())
+	if p.allocator != nil {
+		h.seat = &seat{place: p, host: h, before: p.leaving[name]}
+	}
+	p.hosts[name] = h
 	p.set.running.Go(h.run) // owned by the close of the places, which waits for it; ends with h.ctx
 	return h
 }
@@ -118,8 +122,9 @@ func (h *host) use(m *mirror) (release func()) {
 	defer h.mu.Unlock()
 	h.mirrors[m] = true
 	h.claims--
-	if m.start.Keep && m.start.Kind == jobs.Python {
-		h.keep(room{jobs.Python, m.start.Session})
+	r := room{jobs.Python, m.start.Session}
+	if _, lives := h.rooms[r]; lives && m.start.Keep && m.start.Kind == jobs.Python {
+		h.rooms[r] = true
 	}
 	h.noteJobs()
 	return func() {

@@ -81,13 +81,6 @@ func (h *host) enters(r room) {
 	}
 }
 
-// keep notes that a session that lives there can be kept there. The caller holds h.mu.
-func (h *host) keep(r room) {
-	if _, lives := h.rooms[r]; lives {
-		h.rooms[r] = true
-	}
-}
-
 // has reports whether a session lives there.
 func (h *host) has(r room) bool {
 	h.mu.Lock()

@@ -111,16 +111,6 @@ func (p *place) nameOf(kind jobs.Kind, session, from, id string) string {
 	return own(roomOf(kind, session))
 }
 
-// newHost makes a host. The caller holds p.mu.
-func (p *place) newHost(name string) *host {
-	h := newHost(p, name)
-	if p.allocator != nil {
-		h.seat = &seat{place: p, host: h, before: p.leaving[name]}
-	}
-	p.hosts[name] = h
-	return h
-}
-
 // drop gives the allocation of a host back, unless something uses it again or the place is closed.
 func (p *place) drop(h *host) {
 	left := make(chan struct{})
@@ -169,6 +159,8 @@ func (p *place) restore(name string, e keyfile.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.newHost(name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.engine, h.lost = e.Greeting, time.Now()
 	if p.removed {
 		h.attempts.why, p.apart = errRemoved, name != e.Place
@@ -177,10 +169,8 @@ func (p *place) restore(name string, e keyfile.Engine) {
 		h.seat.id, h.seat.asked, h.seat.job, h.seat.served = e.Allocation, true, e.Job, true
 	}
 	for _, s := range e.Sessions {
-		r := room{s.Kind, s.Name}
-		h.enters(r)
-		if s.Kind == jobs.Python && e.Greeting.Start != "" { // the mirror of a job says whether that is kept
-			h.keep(r)
+		if r := (room{s.Kind, s.Name}); p.set.enter(p.Name, r) == nil {
+			h.rooms[r] = s.Kind == jobs.Python && e.Greeting.Start != ""
 		}
 	}
 }
