@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -289,6 +290,25 @@ func TestUnusedEngine(t *testing.T) {
 			t.Errorf("a session that was made again was at %q", left)
 		}
 	})
+}
+
+// What a person is told to run by hand is what runs.
+func TestCommandOfACarrier(t *testing.T) {
+	p := &place{Place: config.Place{SSH: []string{"-p", "22", "box"}}}
+	for _, tt := range []struct {
+		name    string
+		command []string
+		want    []string
+	}{
+		{"a shell", nil, nil},
+		{"a command", []string{"srun", "--jobid=1", "a b"}, []string{"srun --jobid=1 'a b'"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, want := p.reach(tt.command), append(carry.SSH(p.SSH), tt.want...); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
 }
 
 // A job that comes while an unused engine ends runs once, in the next one.

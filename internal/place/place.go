@@ -211,6 +211,9 @@ func (p *place) reach(command []string) []string {
 	if p.SSH == nil {
 		return command
 	}
+	if len(command) == 0 {
+		return carry.SSH(p.SSH)
+	}
 	return append(carry.SSH(p.SSH), carry.Quote(command...))
 }
 
