@@ -254,6 +254,70 @@ func TestSessions(t *testing.T) {
 	})
 }
 
+// A session whose engine was killed while nothing ran is made again by the next job or call for it: it lives there, and
+// the job says so, once.
+func TestSessionsAreMadeAgain(t *testing.T) {
+	for _, tt := range []struct{ name, call string }{
+		{"by a job", ""},
+		{"by a call", "create_session"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				anew := 0
+				s := newStage(t, linktest.Runners{"hello": prints("hello\n")})
+				lives := func() {
+					t.Helper()
+					if at := s.ps.Of(jobs.Python, "a"); at != "gpu" {
+						t.Errorf("the session lives at %q", at)
+					}
+				}
+				hello := func() {
+					t.Helper()
+					jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a", Anew: func() { anew++ }}), "completed")
+					lives()
+				}
+				hello()
+				if anew != 0 {
+					t.Errorf("a new session was made again %d times", anew)
+				}
+				s.m.running().kill()
+				synctest.Wait() // the link is lost, and the next call finds that the engine is gone
+				want := 1
+				if tt.call != "" {
+					want = 0 // the reply to the call has said it
+					if _, isError, err := s.ps.Call(t.Context(), "gpu", tt.call, []byte(`{"name":"a"}`)); err != nil || isError {
+						t.Error(isError, err)
+					}
+					lives()
+				}
+				hello()
+				hello()
+				if anew != want {
+					t.Errorf("it was made again by %d jobs, want %d", anew, want)
+				}
+			})
+		})
+	}
+}
+
+// A call that does not make a session again after its engine was killed leaves it nowhere.
+func TestSessionIsNotMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStage(t, linktest.Runners{"hello": prints("hello\n")})
+		for _, tool := range []string{"list_variables", "create_session"} {
+			jobstest.End(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "bad"}))
+			s.m.running().kill()
+			synctest.Wait()
+			if _, isError, err := s.ps.Call(t.Context(), "gpu", tool, []byte(`{"name":"bad","session":"bad"}`)); err != nil || !isError {
+				t.Error(isError, err)
+			}
+			if at := s.ps.Of(jobs.Python, "bad"); at != "" {
+				t.Errorf("after %s it lives at %q", tool, at)
+			}
+		}
+	})
+}
+
 // A session whose place was never reached lives nowhere.
 func TestSessionsOfAPlaceOutOfReach(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -68,17 +68,19 @@ func (h *host) jobs() (ids []string) {
 	return ids[max(0, len(ids)-keyfile.MaxJobs):]
 }
 
-// enters notes that a session lives there.
-func (h *host) enters(r room) {
+// enters notes that a session lives there, and reports whether it did not before.
+func (h *host) enters(r room) bool {
 	if r.name == "" || h.place.set.enter(h.place.Name, r) != nil {
-		return
+		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, lives := h.rooms[r]; !lives {
-		h.rooms[r] = false
-		h.note()
+	if _, lives := h.rooms[r]; lives {
+		return false
 	}
+	h.rooms[r] = false
+	h.note()
+	return true
 }
 
 // has reports whether a session lives there.

@@ -74,6 +74,9 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 	m.sent = true
 	follow := known || m.era != era
 	m.mu.Unlock()
+	if !follow && m.host.enters(roomOf(m.start.Kind, m.start.Session)) && m.start.Anew != nil {
+		m.start.Anew()
+	}
 	var frames *stream.Reader
 	var body io.Closer
 	var err error

@@ -488,6 +488,30 @@ func TestLostLinkIsSaid(t *testing.T) {
 	}
 }
 
+// A session whose engine was lost unseen is new, and the reply to the job that makes it again says so.
+func TestLostSessionIsNew(t *testing.T) {
+	t.Parallel()
+	_, ps, c := dialPlaces(t)
+	for _, tt := range []struct {
+		about string
+		gone  bool
+		tool  string
+		args  given
+		want  string
+	}{
+		{"the first job", false, "execute_python", given{"on": "gpu", "code": `out "x"`}, "new"},
+		{"a later one", false, "execute_python", given{"session": "gpu", "code": `out "x"`}, ""},
+		{"after a loss", true, "execute_python", given{"session": "gpu", "code": `out "x"`}, "new"},
+		{"packages after a loss", true, "install_package_async", given{"session": "gpu", "package": "a"}, "new"},
+		{"a shell after a loss", true, "execute_command_async", given{"on": "gpu", "shell_session": "s", "command": `out "x"`}, ""},
+	} {
+		ps.in(func() { ps.gone = tt.gone })
+		if got := c.call(tt.tool, tt.args); field(got, "Session") != tt.want {
+			t.Errorf("%s: want %q in %s", tt.about, tt.want, got)
+		}
+	}
+}
+
 // A job that waits for an allocation says so in the words of the scheduler, and not that jobs here are in its
 // way.
 func TestQueuedJobSaysWhatItWaitsFor(t *testing.T) {

@@ -32,6 +32,7 @@ type testPlaces struct {
 	refused error         // if set, the error of Runner and Call
 	link    jobs.Link
 	lose    bool // input is lost on its way
+	gone    bool // the engines have lost their sessions before the next job
 }
 
 // withPlaces gives a world places with these names.
@@ -166,6 +167,11 @@ func (m *mirror) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		return link
 	})
 	if m.start.Tool != "" {
+		gone := false
+		m.ps.in(func() { gone = m.ps.gone })
+		if gone {
+			m.start.Anew()
+		}
 		err := StartAs(context.WithoutCancel(ctx), m.far.config, m.far.scope(engine.Scope{}), p.ID(), m.start.Tool, m.start.Arguments, m.start.Keep)
 		if err != nil {
 			return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.NotStarted, Detail: err.Error()}}
