@@ -99,6 +99,10 @@ func TestEngineRests(t *testing.T) {
 		"child of Python": {func(b *bench, sc engine.Scope) *jobs.Job {
 			return b.python(sc, "lab", "import subprocess; subprocess.Popen(['sleep', '1000']); del subprocess")
 		}, false},
+		"session with settings": {func(b *bench, sc engine.Scope) *jobs.Job {
+			b.create(sc, engine.SessionSpec{Name: "lab", Dir: "/"})
+			return b.shell(sc, engine.Command{Line: "true"})
+		}, false},
 		"shell session": {func(b *bench, sc engine.Scope) *jobs.Job {
 			return b.shell(sc, engine.Command{Line: "cd /", Session: "sh"})
 		}, false},

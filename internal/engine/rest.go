@@ -3,16 +3,13 @@
 package engine
 
 // Rests reports whether the end of the engine would cost its client nothing: there is no job, no
-// variable, no checkpoint, no shell session and no process except Pythons without variables. It
-// scans /proc.
+// variable, no checkpoint, no session with settings, no shell session and no process except Pythons
+// without variables. It scans /proc.
 func (e *Engine) Rests() bool {
-	e.mu.Lock()
-	shells := len(e.shells)
-	e.mu.Unlock()
 	if e.away != nil && e.away.InUse() {
 		return false
 	}
-	if shells > 0 || len(e.jobs.Totals().Now) > 0 || len(e.checkpoints()) > 0 {
+	if e.hasSettings() || len(e.jobs.Totals().Now) > 0 || len(e.checkpoints()) > 0 {
 		return false
 	}
 	pythons := 0
@@ -26,4 +23,16 @@ func (e *Engine) Rests() bool {
 		}
 	}
 	return e.owner.Census().Trees.Processes <= pythons
+}
+
+// hasSettings reports whether a client has made a session with its settings, or a shell session.
+func (e *Engine) hasSettings() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sessions {
+		if s.named {
+			return true
+		}
+	}
+	return len(e.shells) > 0
 }

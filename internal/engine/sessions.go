@@ -91,7 +91,7 @@ type session struct {
 	kept bool
 
 	// named reports whether a client made the session with its settings. makeRoom does not drop
-	// such a session, because its settings would be lost.
+	// such a session, and the engine does not rest, because its settings would be lost.
 	named bool
 }
 
@@ -201,7 +201,7 @@ func (e *Engine) statusOf(s session) overview.Session {
 	st, u, now := s.State(), s.Usage(), time.Now()
 	limit := cmp.Or(s.spec.MemoryMB, e.config.MemoryMB)
 	return overview.Session{
-		Name: s.Name(), Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
+		Name: s.Name(), Made: s.named, Parent: s.parent, Rerun: s.rerun, PID: st.PID, Stopped: s.Stopped(), Job: st.Job, Doing: st.Doing, Queued: st.Queued, Variables: st.Variables,
 		Threads: u.Threads, Processes: u.Processes, Memory: u.Memory, CPU: u.CPU,
 		Jobs: st.Jobs, Ran: st.Ran, Age: now.Sub(s.made), Idle: max(0, now.Sub(s.idleSince(st))),
 		Python: interpreter(s.packages), Dir: cmp.Or(s.spec.Dir, s.scope.Workspace),

@@ -135,7 +135,7 @@ func TestSessionsAreListed(t *testing.T) {
 	}
 	used := overview.Session{Name: "lab", PID: lab.PID, Variables: 6, Processes: 1, Threads: 2, Memory: lab.Memory, CPU: lab.CPU,
 		Jobs: 2, Ran: lab.Ran, Age: lab.Age, Idle: lab.Idle, Python: c.Python, Dir: c.Workspace}
-	unused := overview.Session{Name: "new", Age: fresh.Age, Idle: fresh.Age, Python: c.Python, Dir: c.Workspace}
+	unused := overview.Session{Name: "new", Made: true, Age: fresh.Age, Idle: fresh.Age, Python: c.Python, Dir: c.Workspace}
 	if lab != used || fresh != unused {
 		t.Errorf("sessions %+v, want %+v, %+v", list, used, unused)
 	}

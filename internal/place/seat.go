@@ -362,6 +362,11 @@ func (s *seat) heldBy(state *far.State) string {
 			return fmt.Sprintf("%s of session %s", view.CountOf(int64(p.Variables), "variable"), line(p.Name))
 		}
 	}
+	for _, p := range state.Python {
+		if p.Made {
+			return "session " + line(p.Name)
+		}
+	}
 	if len(state.Names) > len(state.Python) {
 		return "a shell session"
 	}

@@ -696,6 +696,10 @@ func TestAllocationsAreDescribed(t *testing.T) {
 		check("job 1, node n1, 1h0m left, held by session a/b", "job 2, node n2, 1h0m left, held by 2 variables of session c",
 			"job 3, Priority, held by session d", "a/b: job 1, node n1", "c: job 2, node n2")
 		python("2", "c", 0)
+		c.machines["2"].set(func() { c.machines["2"].python[0].Made = true })
+		check("job 1, node n1, 1h0m left, held by session a/b", "job 2, node n2, 1h0m left, held by session c",
+			"job 3, Priority, held by session d", "a/b: job 1, node n1", "c: job 2, node n2")
+		python("2", "c", 0)
 		m := c.machines["1"]
 		m.set(func() { m.fails = errors.New("no route") })
 		m.wire().Close()

@@ -19,6 +19,7 @@ type Session struct {
 	Name      string
 	Place     string // where the session lives; empty: here
 	Where     string // its allocation there: "Slurm job 812, node n2"; empty: it has none, or it is not known
+	Made      bool   // a call has made the session with settings, which would be lost with it
 	Parent    string // the session that this one is a branch of; empty if it is no branch
 	Rerun     string // the job whose state the session reached by running code again; or empty
 	PID       int    // the process ID of the session's Python; 0 if no Python runs
