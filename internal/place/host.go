@@ -179,6 +179,19 @@ func (h *host) reaching() string {
 	return fmt.Sprintf("reaching %s for %s", h.place.Name, took.Round(time.Second))
 }
 
+// waitsFor says what a call waits for that gets no link, after a colon, if that is known.
+func (h *host) waitsFor() string {
+	if h.seat != nil {
+		if _, queued := h.seat.words(); queued != "" {
+			return ": " + line(queued)
+		}
+	}
+	if text := h.reaching(); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
 // reachingMost is how long a place can take to answer without a word about it.
 const reachingMost = 2 * time.Second
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -281,12 +282,16 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 		return "", false, err
 	}
 	l, release, err := h.connect(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // the attempt continues, and can have asked for an allocation
+		return "", false, fmt.Errorf("%s has not answered yet%s; nothing was done there: call again later", name, h.waitsFor())
+	default:
 		return "", false, fmt.Errorf("%s is out of reach: %s; nothing was done there", name, whyLine(err))
 	}
 	defer release()
 	if err := turn.beforeIt(ctx); err != nil {
-		return "", false, fmt.Errorf("%s has not answered an earlier call for session %q (%s); nothing was done there", name, r.name, line(err.Error()))
+		return "", false, fmt.Errorf("%s has not answered an earlier call for session %q (%s); nothing was done there", name, r.name, line(inTime(err).Error()))
 	}
 	came = true
 	if tool == "create_session" && h.enters(r) { // the engine that had it was lost meanwhile
@@ -295,12 +300,20 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 	defer time.AfterFunc(beginTime, func() { turn.pass(true) }).Stop()
 	text, isError, err = l.client.Call(ctx, tool, args)
 	if err != nil {
-		return "", false, fmt.Errorf("the link to %s was lost or slow (%s): whether %s was done there is unknown", name, line(err.Error()), tool)
+		return "", false, fmt.Errorf("the link to %s was lost or slow (%s): whether %s was done there is unknown", name, line(inTime(err).Error()), tool)
 	}
 	if tool == "delete_session" && !isError || tool == "create_session" && isError && !lived {
 		h.leaves(r)
 	}
 	return text, isError, nil
+}
+
+// inTime says in words that a call has waited as long as it may.
+func inTime(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("no answer in time")
+	}
+	return err
 }
 
 // sessionsOf returns the session of Python that a call of a tool is about, and the one that it continues with.

@@ -276,6 +276,34 @@ func TestBranchIsInTheAllocationOfItsParent(t *testing.T) {
 	})
 }
 
+// A call that waits too long for an allocation says what that waits for. The allocation stays asked for, and a later
+// call has it.
+func TestCallWhileAnAllocationWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, c := newCluster(t, nil)
+		c.set(func() { c.pends = true })
+		create := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			_, _, err := s.ps.Call(ctx, "gpu", "create_session", []byte(`{"name":"a"}`))
+			return err
+		}
+		for range 2 {
+			const want = "gpu has not answered yet: job 1, Priority; nothing was done there: call again later"
+			if err := create(); err == nil || err.Error() != want {
+				t.Errorf("the call says %v, want %s", err, want)
+			}
+		}
+		c.holds("1")
+		c.set(func() { c.begin("1") })
+		time.Sleep(time.Minute)
+		if err := create(); err != nil || s.ps.Of(jobs.Python, "a") != "gpu" {
+			t.Errorf("once it runs the call says %v, and the session is at %q", err, s.ps.Of(jobs.Python, "a"))
+		}
+		c.holds("1")
+	})
+}
+
 // A job whose allocation waits is queued, in the words of the scheduler. Its cancel ends it, and gives the allocation
 // back.
 func TestPendingAllocation(t *testing.T) {
