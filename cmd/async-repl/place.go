@@ -235,7 +235,7 @@ func serveLinks(ctx context.Context, s far.Settings, locked bool, signals caught
 		return err
 	}
 	trail.Detach() // until now errors go to the process that has started this one
-	p := &placedEngine{Engine: eng, settings: s, records: config.StateDir, door: d, links: l, began: time.Now(), unused: time.Now(), goodbyes: make(chan bool)}
+	p := &placedEngine{Engine: eng, settings: s, records: config.StateDir, door: d, links: l, began: time.Now(), unused: time.Now(), goodbyes: make(chan struct{})}
 	<-signals.caught
 	ctx, cancel := signals.context(ctx, log)
 	defer cancel()
@@ -331,7 +331,7 @@ type placedEngine struct {
 	door     *door.Door
 	links    *door.Listener
 	began    time.Time
-	goodbyes chan bool // received by untilEnd: whether what is kept continues
+	goodbyes chan struct{} // received by untilEnd
 
 	dismissed bool // a server has ended it; set by untilEnd
 
@@ -357,9 +357,9 @@ func (p *placedEngine) farConfig(start string, c engine.Config) far.Config {
 }
 
 // end is the goodbye of a server.
-func (p *placedEngine) end(keep bool) {
+func (p *placedEngine) end() {
 	select {
-	case p.goodbyes <- keep:
+	case p.goodbyes <- struct{}{}:
 	case <-p.Ending():
 	}
 }
@@ -451,8 +451,8 @@ func (p *placedEngine) untilEnd(ctx context.Context) (how jobs.By) {
 				return how
 			}
 			trim()
-		case keep := <-p.goodbyes:
-			if how = jobs.Shutdown; !keep || !p.keeps() {
+		case <-p.goodbyes:
+			if how = jobs.Shutdown; !p.keeps() {
 				p.dismissed = true
 				return how
 			}

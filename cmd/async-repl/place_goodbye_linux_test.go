@@ -67,7 +67,7 @@ func TestTrimOfAFarEngine(t *testing.T) {
 	if l := again.whole(t, "execute_python", python("not", "1 + 1")); l.record.Result != "2" {
 		t.Errorf("a new job: %+v", l.record)
 	}
-	must.Do(t, again.client(t).End(t.Context(), false))
+	must.Do(t, syscall.Kill(engine, syscall.SIGTERM))
 	m.leavesNothing(engine)
 }
 

@@ -377,7 +377,7 @@ func TestGoodbyeEndsTheFarEngine(t *testing.T) {
 	m.settings.NoHistory = true
 	j := m.dial()
 	pid := m.engine()
-	must.Do(t, j.client(t).End(t.Context(), false))
+	must.Do(t, j.client(t).End(t.Context()))
 	m.leavesNothing(pid)
 	j.ends()
 	if status, _, said := m.fails(m.dialArgs("-start", j.Start)...); status != goneStatus {
@@ -727,7 +727,7 @@ func TestKeptJobContinuesAtItsPlace(t *testing.T) {
 	l.read(r, func() bool { return l.record.Status == jobs.Running })
 	or, _ := j.start(t, other, "execute_command_async", map[string]any{"command": "sleep 1000"}, false)
 	o.read(or, func() bool { return o.record.Status == jobs.Running })
-	must.Do(t, j.client(t).End(t.Context(), true))
+	must.Do(t, j.client(t).End(t.Context()))
 	if complete, err := o.read(or, never); !complete || o.record.Status != jobs.Cancelled || o.record.Receipt.By != jobs.Shutdown {
 		t.Errorf("the other job: %+v, %v", o.record, err)
 	}
@@ -743,7 +743,7 @@ func TestKeptJobContinuesAtItsPlace(t *testing.T) {
 	if complete, err := l.read(r, never); !complete || l.record.Status != jobs.Completed || !strings.Contains(l.output.String(), "through the gate") {
 		t.Errorf("the kept job: %+v, %q, %v", l.record, &l.output, err)
 	}
-	must.Do(t, again.client(t).End(t.Context(), true)) // nothing is kept any more
+	must.Do(t, again.client(t).End(t.Context())) // nothing is kept any more
 	m.leavesNothing(pid)
 }
 

@@ -18,7 +18,7 @@ func (h *host) goodbye(ctx context.Context) (keeps bool) {
 		var err error
 		if state, err = l.client.State(ctx); err == nil {
 			asked = true
-			err = l.client.End(ctx, true)
+			err = l.client.End(ctx)
 		}
 		if err != nil {
 			h.place.set.Log.Info("a place does not know of the end of this server", "place", h.place.Name, "error", err)

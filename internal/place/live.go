@@ -147,7 +147,7 @@ func (m *mirror) cleanup(ctx context.Context, st jobs.Stop) jobs.Remains {
 	if l == nil {
 		return jobs.Remains{Err: errors.New(m.host.place.Name + " is out of reach")}
 	}
-	r, _, err := l.client.Cleanup(ctx, m.port.ID(), st)
+	r, err := l.client.Cleanup(ctx, m.port.ID(), st)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return jobs.Remains{Pending: true}

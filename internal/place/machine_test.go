@@ -109,10 +109,10 @@ func (m *machine) run() {
 	e := &engine{machine: m, start: fmt.Sprintf("%s-%d-%s", m.name, m.engines, rand.Text()[:4]), jobs: jobstest.Registry(m.t), conns: make(chan net.Conn), unused: time.Now(), ended: make(chan struct{})}
 	c := linktest.Config(e.jobs, m.tools)
 	c.Start, c.State = e.start, e.state
-	c.End = func(keep bool) {
+	c.End = func() {
 		m.set(func() {
 			if !m.isOff {
-				m.served.Go(func() { e.end(keep) })
+				m.served.Go(func() { e.end(true) })
 			}
 		})
 	}

@@ -321,7 +321,7 @@ func (s *seat) after(session string) {
 		if l := h.connected(); l != nil {
 			ctx, cancel := context.WithTimeout(h.ctx, stopTime)
 			defer cancel()
-			l.client.End(ctx, true) // an error: releasing the allocation ends it, too
+			l.client.End(ctx) // an error: releasing the allocation ends it, too
 		}
 		s.place.drop(h)
 	})

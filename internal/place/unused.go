@@ -84,7 +84,7 @@ func (h *host) takeUnused(l *link) bool {
 func (h *host) endUnused(l *link) bool {
 	ctx, cancel := context.WithTimeout(h.ctx, stopTime)
 	defer cancel()
-	if l.client.End(ctx, true) != nil {
+	if l.client.End(ctx) != nil {
 		return false
 	}
 	select { // until it has ended, a carrier can still find it

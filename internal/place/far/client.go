@@ -85,15 +85,15 @@ func (c *Client) Stop(ctx context.Context, job string, st jobs.Stop) error {
 }
 
 // Cleanup ends what an ended job has left, as [jobs.Job.Cleanup] does. If ctx is done first, it continues there.
-func (c *Client) Cleanup(ctx context.Context, job string, st jobs.Stop) (r jobs.Remains, ok bool, err error) {
+func (c *Client) Cleanup(ctx context.Context, job string, st jobs.Stop) (jobs.Remains, error) {
 	var a remains
 	if err := c.ask(ctx, http.MethodPost, jobPath(job)+"/cleanup", st, &a); err != nil {
-		return r, false, err
+		return jobs.Remains{}, err
 	}
 	if err := stream.Tidy(&a); err != nil {
-		return r, false, err
+		return jobs.Remains{}, err
 	}
-	return jobs.Remains{Ended: a.Ended, Survivors: a.Survivors, Pending: a.Pending, Err: errorOf(a.Error)}, a.Known, nil
+	return jobs.Remains{Ended: a.Ended, Survivors: a.Survivors, Pending: a.Pending, Err: errorOf(a.Error)}, nil
 }
 
 // Call calls a tool that starts no job. Its text has no control characters but newlines and tabs.
@@ -115,9 +115,9 @@ func (c *Client) State(ctx context.Context) (State, error) {
 	return s, stream.Tidy(&s)
 }
 
-// End says goodbye: the engine ends all its jobs, or with keep all but what was started to be kept.
-func (c *Client) End(ctx context.Context, keep bool) error {
-	return c.ask(ctx, http.MethodPost, "/link/end", endRequest{keep}, nil)
+// End says goodbye: the engine ends what was not started to be kept, and itself if nothing is kept.
+func (c *Client) End(ctx context.Context) error {
+	return c.ask(ctx, http.MethodPost, "/link/end", nil, nil)
 }
 
 // Trim ends what is not kept, as a goodbye does, but the engine stays for its server. The receipts of the jobs name the

@@ -29,9 +29,9 @@ type Config struct {
 	Call func(ctx context.Context, tool string, args json.RawMessage) (text string, isError bool)
 	// State returns the state of the engine.
 	State func() State
-	// End ends the engine, and what its jobs run, or with keep all but what was started to be kept. It must not wait
-	// for the requests that are under way: it is called in one.
-	End func(keep bool)
+	// End ends what was not started to be kept, and the engine if nothing is kept. It must not wait for the requests
+	// that are under way: it is called in one.
+	End func()
 	// Trim ends what was not started to be kept, and returns at once. The engine stays.
 	Trim func(cause jobs.By)
 	// Ended is closed when the engine has ended all its jobs. Requests that would last as long as the link end then.
@@ -74,13 +74,8 @@ type callAnswer struct {
 	IsError bool   `json:"is_error,omitempty"`
 }
 
-type endRequest struct {
-	Keep bool `json:"keep,omitempty"`
-}
-
-// remains is a [jobs.Remains] in JSON. Known is false if the job has left nothing that can be ended.
+// remains is a [jobs.Remains] in JSON.
 type remains struct {
-	Known            bool           `json:"known"`
 	Ended, Survivors []jobs.Process `json:",omitempty"`
 	Pending          bool           `json:",omitempty"`
 	Error            string         `json:",omitempty"`
@@ -236,8 +231,8 @@ func (s *server) cleanup(w http.ResponseWriter, r *http.Request) {
 	if j == nil || !decodeStop(w, r, &st) {
 		return
 	}
-	left, known := j.Cleanup(r.Context(), st)
-	answerJSON(w, remains{Known: known, Ended: left.Ended, Survivors: left.Survivors, Pending: left.Pending, Error: textOf(left.Err)})
+	left, _ := j.Cleanup(r.Context(), st) // false: it has left nothing, and left says so
+	answerJSON(w, remains{Ended: left.Ended, Survivors: left.Survivors, Pending: left.Pending, Error: textOf(left.Err)})
 }
 
 func (s *server) call(w http.ResponseWriter, r *http.Request) {
@@ -250,14 +245,10 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, a)
 }
 
-func (s *server) end(w http.ResponseWriter, r *http.Request) {
-	var req endRequest
-	if !decode(w, r, &req) {
-		return
-	}
+func (s *server) end(w http.ResponseWriter, _ *http.Request) {
 	answerJSON(w, struct{}{})             // Join would hold back an answer without a body
 	http.NewResponseController(w).Flush() // an error: the client is gone, and the engine ends all the same
-	s.End(req.Keep)
+	s.End()
 }
 
 // refuse answers with a sentence that says why.

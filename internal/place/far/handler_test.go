@@ -127,7 +127,7 @@ func TestOtherEngineRefusesAll(t *testing.T) {
 	_, err = c.InputState(ctx, "1")
 	refused(t, err, 409, "earlier")
 	refused(t, c.Stop(ctx, id, jobs.Stop{}), 409, "earlier")
-	_, _, err = c.Cleanup(ctx, id, jobs.Stop{})
+	_, err = c.Cleanup(ctx, id, jobs.Stop{})
 	refused(t, err, 409, "earlier")
 	_, err = c.Live(ctx, id, false, true)
 	refused(t, err, 409, "earlier")
@@ -135,7 +135,7 @@ func TestOtherEngineRefusesAll(t *testing.T) {
 	refused(t, err, 409, "earlier")
 	_, err = c.State(ctx)
 	refused(t, err, 409, "earlier")
-	refused(t, c.End(ctx, true), 409, "earlier")
+	refused(t, c.End(ctx), 409, "earlier")
 	if e.Jobs.Lookup(id) != nil {
 		t.Error("the job was started")
 	}
@@ -346,18 +346,18 @@ func TestCleanup(t *testing.T) {
 		})
 		return jobs.Outcome{Receipt: jobs.Receipt{End: jobs.Exited, Left: []jobs.Process{{PID: 1}}}}
 	}, "wait": waits})
-	if _, known, err := c.Cleanup(t.Context(), start(t, e, c, "wait").ID(), jobs.Stop{}); known || err != nil {
-		t.Error(known, err)
+	if got, err := c.Cleanup(t.Context(), start(t, e, c, "wait").ID(), jobs.Stop{}); cmp.Diff(jobs.Remains{}, got) != "" || err != nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 	j := start(t, e, c, "leave")
 	jobstest.End(t, j)
-	got, known, err := c.Cleanup(t.Context(), j.ID(), jobs.Stop{From: jobs.Kill})
+	got, err := c.Cleanup(t.Context(), j.ID(), jobs.Stop{From: jobs.Kill})
 	if got.Err == nil || got.Err.Error() != "no /proc" {
 		t.Error(got.Err)
 	}
 	got.Err, remains.Err, remains.Ended[0].Program = nil, nil, `a\x1b`
-	if d := cmp.Diff(remains, got); d != "" || !known || err != nil {
-		t.Error(d, known, err)
+	if d := cmp.Diff(remains, got); d != "" || err != nil {
+		t.Error(d, err)
 	}
 }
 
@@ -466,16 +466,16 @@ func TestLookThatWasSaidBefore(t *testing.T) {
 func TestCallStateAndEnd(t *testing.T) {
 	all := jobstest.Registry(t)
 	state := far.State{Unused: true, Since: time.Minute, Jobs: 1, Sessions: 2, Names: []string{"a", "b"}, Version: "1.0", Python: []overview.Session{{Name: "a", PID: 7, Idle: time.Hour}}}
-	ended, answered := make(chan bool, 1), make(chan struct{}) // the one end; it waits for its answer
+	ended, answered := make(chan struct{}), make(chan struct{}) // the one end; it waits for its answer
 	e := linktest.Serve(t, all, far.Handler(far.Config{
 		Start: linktest.Start, Jobs: all,
 		Call: func(_ context.Context, tool string, args json.RawMessage) (string, bool) {
 			return tool + " \x1b[2J\u202e\n\tof " + string(args), tool == "bad"
 		},
 		State: func() far.State { return state },
-		End: func(keep bool) {
+		End: func() {
 			<-answered
-			ended <- keep
+			close(ended)
 		},
 	}))
 	// A connection without pings: they would push out an answer that is held back.
@@ -497,11 +497,9 @@ func TestCallStateAndEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), jobstest.Patience)
 	defer cancel()
-	must.Do(t, c.End(ctx, true))
+	must.Do(t, c.End(ctx))
 	close(answered)
-	if !<-ended {
-		t.Error("what is kept is ended")
-	}
+	<-ended
 }
 
 // asks waits for one input and keeps it.
@@ -729,7 +727,7 @@ func TestClientBelievesNothing(t *testing.T) {
 	if r, ok := errors.AsType[*far.Refused](err); !ok || r.Code != 503 || len(r.Text) > 4*64<<10 || strings.Contains(r.Text, "\x1b") {
 		t.Errorf("%.100v", err)
 	}
-	refused(t, answers(302, "").End(t.Context(), false), 302, "the status 302")
+	refused(t, answers(302, "").End(t.Context()), 302, "the status 302")
 	_, err = answers(200, "\x1b").State(t.Context())
 	if err == nil || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("%q", err)
