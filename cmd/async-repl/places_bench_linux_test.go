@@ -142,7 +142,6 @@ func (p *benchPlace) socket() *far.Client {
 		key = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "place-"), ".lock")
 	}
 	d := must.Get(door.Open(p.dir, key))(b)
-	defer d.Close()
 	conn, g, err := d.Find(b.Context(), door.Search{})
 	must.Do(b, err)
 	h := must.Get(far.Connect(b.Context(), conn))(b)

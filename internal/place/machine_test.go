@@ -126,7 +126,7 @@ func (m *machine) run() {
 		h = m.wrap(h)
 	}
 	e.server = far.NewServer(h)
-	m.served.Go(func() { e.server.Serve(pipes{e}) })
+	m.served.Go(func() { e.server.Serve(far.Listener{Listener: pipes{e}}) })
 	m.engine = e
 }
 
@@ -136,7 +136,7 @@ type pipes struct{ e *engine }
 func (p pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.e.conns:
-		return far.Join(c, false), nil
+		return c, nil
 	case <-p.e.ended:
 		return nil, net.ErrClosed
 	}

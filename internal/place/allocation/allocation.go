@@ -21,16 +21,6 @@ const (
 	Unknown                  // the scheduler does not know it any more; End says so
 )
 
-var phases = [...]string{Pending: "pending", Running: "running", Cut: "cut", Ended: "ended", Unknown: "unknown"}
-
-// String returns the phase in lower case.
-func (p Phase) String() string {
-	if p < Pending || p > Unknown {
-		return "no phase"
-	}
-	return phases[p]
-}
-
 // A State is what a scheduler says about one allocation. All texts are escaped lines.
 type State struct {
 	Phase    Phase

@@ -138,12 +138,3 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 	must.Do(t, syscall.Kill(must.Get(strconv.Atoi(strings.TrimSpace(out)))(t), syscall.SIGKILL))
 }
-
-// A Phase has a word, also one that came from a file.
-func TestPhases(t *testing.T) {
-	for p, want := range map[allocation.Phase]string{0: "no phase", allocation.Pending: "pending", allocation.Unknown: "unknown", 99: "no phase", -1: "no phase"} {
-		if got := p.String(); got != want {
-			t.Errorf("%d: got %q, want %q", int(p), got, want)
-		}
-	}
-}

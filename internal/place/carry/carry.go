@@ -23,7 +23,6 @@ import (
 // A Spec says how to get in and what to start.
 type Spec struct {
 	Argv []string // the carrier and its arguments, to which "/bin/sh" is appended
-	Dir  string   // the carrier's working directory; empty: ours
 	Env  []string // the carrier's full environment; its PATH leads to the carrier
 
 	Workspace string   // setup and our program start in this directory there; empty: the carrier decides

@@ -183,7 +183,7 @@ func TestArgumentsAndSetup(t *testing.T) {
 		t.Errorf("the program got %q, want %q", got, want)
 	}
 	closed(t, p)
-	if words := p.Words(); words != "printed; said" {
+	if words := p.words.String(); words != "printed; said" {
 		t.Errorf("the words of setup are %q", words)
 	}
 }
@@ -501,7 +501,7 @@ func TestLoginShellReadsALine(t *testing.T) {
 	p, _ := opened(t, Spec{Argv: append(argv, "sh", "-c", `echo Press return; read line; echo "got <$line>" >&2; exec "$0"`), Program: writeProgram(t, echoes)})
 	checkEcho(t, p, 100)
 	closed(t, p)
-	if words := p.Words(); words != "got <>" {
+	if words := p.words.String(); words != "got <>" {
 		t.Errorf("the words of the carrier are %q", words)
 	}
 }
@@ -544,7 +544,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
 	closed(t, p)
-	if words := p.Words(); words != "Connection reset" {
+	if words := p.words.String(); words != "Connection reset" {
 		t.Errorf("its last words are %q", words)
 	}
 }

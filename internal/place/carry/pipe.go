@@ -58,7 +58,7 @@ func start(s Spec) (*Pipe, error) {
 		in: ours[0], out: ours[1], err: ours[2], name: argv[0],
 		killed: make(chan struct{}), ended: make(chan struct{}), drained: make(chan struct{}), reaped: make(chan struct{}),
 	}
-	attr := &os.ProcAttr{Dir: s.Dir, Env: s.Env, Files: theirs[:], Sys: &syscall.SysProcAttr{Setpgid: true}}
+	attr := &os.ProcAttr{Env: s.Env, Files: theirs[:], Sys: &syscall.SysProcAttr{Setpgid: true}}
 	if p.carrier, err = child.Start(path, argv, attr); err != nil {
 		return nil, err
 	}
@@ -143,10 +143,6 @@ func (p *Pipe) await() {
 	within(time.Second, p.ended)
 	within(wordsTime, p.drained)
 }
-
-// Words returns the last lines of the carrier's standard error, escaped and as one line: they say why a
-// connection has ended. They are complete after Close.
-func (p *Pipe) Words() string { return p.words.String() }
 
 // Read reads what our program there sends.
 func (p *Pipe) Read(b []byte) (int, error) {

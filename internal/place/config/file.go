@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSize bounds the file of places, and that of a Pod.
+// maxSize bounds the file of places, and that of a Pod. etcd takes objects of up to 1.5 MiB.
 const maxSize = 1 << 20
 
 // load returns the content of a file that only this user or root can have written.

@@ -66,9 +66,6 @@ func Open(temp, key string) (*Door, error) {
 // maxPath is the length of the longest path that a socket can have.
 const maxPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// Close closes the directory. Files and connections stay open.
-func (d *Door) Close() error { return d.dir.Close() }
-
 // path returns the path of the file with a suffix, for errors.
 func (d *Door) path(suffix string) string { return filepath.Join(d.dir.Path(), d.name+suffix) }
 

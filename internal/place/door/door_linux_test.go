@@ -25,7 +25,7 @@ import (
 func openDoor(t *testing.T, temp string) *Door {
 	t.Helper()
 	d := must.Get(Open(temp, "key"))(t)
-	t.Cleanup(func() { d.Close() })
+	t.Cleanup(func() { d.dir.Close() })
 	return d
 }
 
@@ -295,12 +295,12 @@ func TestKeys(t *testing.T) {
 	temp := t.TempDir()
 	for _, key := range []string{"", ".", "..", "a/b", "a.lock", "a\x00", "a\nb", strings.Repeat("x", maxKey+1)} {
 		if d, err := Open(temp, key); err == nil {
-			d.Close()
+			d.dir.Close()
 			t.Errorf("%q can be used", key)
 		}
 	}
 	for _, key := range []string{"a", "A-b_0", strings.Repeat("x", maxKey)} {
 		d := must.Get(Open(temp, key))(t)
-		d.Close()
+		d.dir.Close()
 	}
 }

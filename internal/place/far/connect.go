@@ -36,7 +36,7 @@ func Connect(ctx context.Context, pipe net.Conn) (*http.ClientConn, error) {
 	t := &http.Transport{
 		Protocols:          unencrypted(),
 		DisableCompression: true,
-		DialContext:        func(context.Context, string, string) (net.Conn, error) { return Join(pipe, true), nil },
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return join(pipe, true), nil },
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: frameSize, SendPingTimeout: pingAfter, PingTimeout: pingTime, StrictMaxConcurrentRequests: true,
 		},
@@ -50,7 +50,7 @@ func unencrypted() *http.Protocols {
 	return p
 }
 
-// A Listener accepts connections whose writes are joined, see [Join].
+// A Listener accepts connections whose writes are joined, see join.
 type Listener struct{ net.Listener }
 
 // Accept waits for the next connection.
@@ -59,13 +59,13 @@ func (l Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Join(c, false), nil
+	return join(c, false), nil
 }
 
-// Join returns a connection of HTTP/2 that writes the headers of a request or an answer together with what follows
+// join returns a connection of HTTP/2 that writes the headers of a request or an answer together with what follows
 // them. net/http writes them apart, though the body is there, and srun(1) holds the second of two small writes back
 // for 40 ms: a quick job would take four times as long. It must be the side of the client or of the server.
-func Join(c net.Conn, client bool) net.Conn {
+func join(c net.Conn, client bool) net.Conn {
 	j := &joined{Conn: c}
 	if client {
 		j.left = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") // precedes the frames (RFC 9113, 3.4)

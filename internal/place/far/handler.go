@@ -246,7 +246,7 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) end(w http.ResponseWriter, _ *http.Request) {
-	answerJSON(w, struct{}{})             // Join would hold back an answer without a body
+	answerJSON(w, struct{}{})             // join would hold back an answer without a body
 	http.NewResponseController(w).Flush() // an error: the client is gone, and the engine ends all the same
 	s.End()
 }

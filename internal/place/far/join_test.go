@@ -49,7 +49,7 @@ func TestJoin(t *testing.T) {
 		for _, client := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", client: ", client), func(t *testing.T) {
 				var w written
-				j := Join(&w, client)
+				j := join(&w, client)
 				if client {
 					must.Get(j.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")))(t)
 					w.all = nil

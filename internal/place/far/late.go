@@ -24,7 +24,7 @@ import (
 func (s *server) late(w http.ResponseWriter, r *http.Request) {
 	var mark jobs.Mark
 	var changed []*jobs.Job
-	fmt.Fprintln(w) // Join would hold back an answer without a body
+	fmt.Fprintln(w) // join would hold back an answer without a body
 	for ended := false; ; {
 		if http.NewResponseController(w).Flush() != nil {
 			return

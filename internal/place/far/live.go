@@ -143,23 +143,6 @@ func (l *Look) Look() (callstack.Stack, error) {
 	return l.Stack, errorOf(l.Error)
 }
 
-// Jobs returns the answers in the form in which they were asked for.
-func (l *Live) Jobs() (a jobs.Live) {
-	if l.Probe != nil {
-		a.Probe = l.Probe
-	}
-	if l.Looked != nil {
-		a.Looker = l.Looked
-	}
-	if l.Hold != nil {
-		a.Hold = func() (jobs.Hold, bool) { return *l.Hold, true }
-	}
-	if l.OnLoop != nil {
-		a.OnLoop = func() []string { return l.OnLoop }
-	}
-	return a
-}
-
 // Live asks a running job about itself, with look where its code is, and with busy what its processes do: without
 // it, Busiest and Waits of the probe have no answer. The answers of a job that does not run are zero.
 func (c *Client) Live(ctx context.Context, job string, look, busy bool) (*Live, error) {

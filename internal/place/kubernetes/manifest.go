@@ -26,9 +26,6 @@ const (
 	defaultContainer = "kubectl.kubernetes.io/default-container"
 )
 
-// maxFile bounds the file of a pod. etcd takes objects of up to 1.5 MiB.
-const maxFile = 1 << 20
-
 // A pod is the file of a Pod, read. Its members that are not named here reach the cluster as they are.
 type pod struct {
 	object    map[string]any // the full file; never changed, and encoded again for each allocation
@@ -44,17 +41,9 @@ var dnsName = pattern.Lazy(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 // separator matches the line between two documents of YAML.
 var separator = pattern.Lazy(`(?m)^---([ \t\r].*)?$`)
 
-// Check returns why file can't be the Pod of a place, as one sentence that a start can end with.
-func Check(file []byte) error {
-	_, err := read(file)
-	return err
-}
-
-// read reads the file of a Pod, YAML or JSON, as kubectl would: what begins with "{" is JSON.
+// read reads the file of a Pod, YAML or JSON, as kubectl would: what begins with "{" is JSON. An error is one sentence
+// that a start can end with.
 func read(file []byte) (*pod, error) {
-	if len(file) > maxFile {
-		return nil, fmt.Errorf("the file of the pod has %d bytes: at most %d are allowed", len(file), maxFile)
-	}
 	data := bytes.TrimSpace(bytes.TrimPrefix(file, []byte("\uFEFF")))
 	if !bytes.HasPrefix(data, []byte("{")) {
 		document, err := onlyDocument(data)

@@ -28,7 +28,6 @@ type Skip struct {
 type Frame struct {
 	Data   []byte // output; valid until the next call of Next
 	Stream output.Stream
-	At     int64 // the cursor at which Data begins
 
 	Skip *Skip
 

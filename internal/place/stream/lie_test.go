@@ -442,7 +442,7 @@ func obeysRules(b []byte) error {
 			}
 			cursor = f.Skip.To
 		default:
-			if f.At != cursor || len(f.Data) == 0 || len(f.Data) > maxOutput || f.Stream > output.Display {
+			if len(f.Data) == 0 || len(f.Data) > maxOutput || f.Stream > output.Display {
 				return fmt.Errorf("%+v", f)
 			}
 			cursor += int64(len(f.Data))

@@ -176,7 +176,7 @@ func (r *Reader) output(f *Frame, size int) error {
 		return lie("sent more output than a job can have")
 	}
 	r.buf = outputs.Get().(*[maxOutput]byte)
-	f.Data, f.Stream, f.At = r.buf[:size], stream, r.cursor
+	f.Data, f.Stream = r.buf[:size], stream
 	r.cursor += int64(size)
 	return r.fill(f.Data)
 }
