@@ -229,6 +229,9 @@ func (h *host) describe(ctx context.Context, o *overview.Place) {
 			state, o.Sessions = &s, s.Python
 		}
 	}
+	if state == nil {
+		o.Last = h.sessions()
+	}
 	where := ""
 	if h.seat != nil {
 		if a, ok := h.seat.describe(state); ok {

@@ -292,6 +292,34 @@ func TestUnusedEngine(t *testing.T) {
 	})
 }
 
+// The sessions of a place out of reach are named. One that was only asked for is not there.
+func TestSessionsAreNamedWithoutALink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStage(t, linktest.Runners{"hello": prints("hello\n"), "wait": waits})
+		check := func(want ...string) {
+			t.Helper()
+			if got := s.ps.List(t.Context())[0].Last; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		s.m.set(func() { s.m.slow = 10 * time.Second })
+		j := s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "b"})
+		check()
+		jobstest.EndsAs(t, j, "completed")
+		runs(t, s.startAs(server.Start{Tool: "wait", Kind: jobs.Python, Session: "a"}))
+		runs(t, s.startAs(server.Start{Tool: "wait", Kind: jobs.Shell, Session: "shell"}))
+		check()
+		s.m.set(func() { s.m.fails = errors.New("no route") })
+		s.m.wire().Close()
+		synctest.Wait()
+		check("a", "b")
+		s.m.running().kill()
+		s.m.set(func() { s.m.fails, s.m.slow = nil, 0 })
+		time.Sleep(2 * time.Minute)
+		check()
+	})
+}
+
 // What a person is told to run by hand is what runs.
 func TestCommandOfACarrier(t *testing.T) {
 	p := &place{Place: config.Place{SSH: []string{"-p", "22", "box"}}}

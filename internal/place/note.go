@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/place/keyfile"
+	"asyncrepl/jobs"
 )
 
 // note writes what the host has into the file of our engines. The caller holds h.mu.
@@ -89,6 +90,22 @@ func (h *host) has(r room) bool {
 	defer h.mu.Unlock()
 	_, lives := h.rooms[r]
 	return lives
+}
+
+// sessions returns the names of the sessions of Python that its engine has.
+func (h *host) sessions() (names []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.engine.Start == "" { // they will be made
+		return nil
+	}
+	for r := range h.rooms {
+		if r.kind == jobs.Python {
+			names = append(names, r.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // leaves notes that a call has ended a session there. An allocation that only the session held goes back.

@@ -249,6 +249,7 @@ func (p *place) describe(ctx context.Context) overview.Place {
 		o.Version = cmp.Or(o.Version, part.Version)
 		o.Allocations = append(o.Allocations, part.Allocations...)
 		o.Sessions = append(o.Sessions, part.Sessions...)
+		o.Last = append(o.Last, part.Last...)
 	}
 	return o
 }

@@ -22,7 +22,8 @@ type Place struct {
 
 	Version     string       // the version of the program there; empty: unknown
 	Allocations []Allocation // those of a scheduler that the server holds
-	Sessions    []Session    // as last known
+	Sessions    []Session    // what the engines there say now
+	Last        []string     // the names of the sessions of Python that engines had which have not answered
 }
 
 // An Allocation is one that a scheduler has given, or was asked for.
@@ -91,7 +92,7 @@ func (p Place) String() string {
 	case p.Reachable:
 		parts = append(parts, "connected"+since)
 	case p.Since.IsZero() && p.Why == "":
-		parts = append(parts, "not connected yet")
+		parts = append(parts, "not connected")
 	default:
 		parts = append(parts, "out of reach"+since)
 	}
@@ -103,6 +104,10 @@ func (p Place) String() string {
 	}
 	if len(p.Sessions) > 0 {
 		parts = append(parts, view.CountOf(len(p.Sessions), "session"))
+	}
+	if n := len(p.Last); n > 0 {
+		text := view.CountOf(n, "session") + " as last known: "
+		parts = append(parts, view.Line(text+strings.Join(p.Last, ", "), lineMax/4))
 	}
 	text := strings.Join(parts, ", ")
 	if p.Why != "" && !p.Reachable { // last: it can be long

@@ -14,7 +14,11 @@ func TestPlacesAreDescribed(t *testing.T) {
 			Name: "gpu", Kind: "ssh", Where: "me@gpu-box", Reachable: true, Since: ago, Version: "1.4.0", Sessions: make([]Session, 2)},
 		"cluster, slurm, out of reach for 3m2s, version 1.4.0, 2 allocations: ssh: no route to host": {
 			Name: "cluster", Kind: "slurm", Since: ago, Why: "ssh: no route to host", Version: "1.4.0", Allocations: make([]Allocation, 2)},
-		"pods, kubernetes, not connected yet":               {Name: "pods", Kind: "kubernetes"},
+		"pods, kubernetes, not connected": {Name: "pods", Kind: "kubernetes"},
+		"gpu, ssh, out of reach for 3m2s, version 1.4.0, 2 sessions as last known: gpu, lab: no route": {
+			Name: "gpu", Kind: "ssh", Since: ago, Why: "no route", Version: "1.4.0", Last: []string{"gpu", "lab"}},
+		"cluster, slurm, connected, 1 session, 1 session as last known: b": {
+			Name: "cluster", Kind: "slurm", Reachable: true, Sessions: make([]Session, 1), Last: []string{"b"}},
 		"pods, kubernetes, out of reach: no such container": {Name: "pods", Kind: "kubernetes", Why: "no such container"},
 		`evil, ssh a\nPlace: b, connected`:                  {Name: "evil", Kind: "ssh", Where: "a\nPlace: b", Reachable: true},
 	} {
@@ -54,7 +58,7 @@ func TestSessionsAtPlacesAreListed(t *testing.T) {
 			{Name: "lab", Dir: "/work\x1b[2J", Variables: 3}, {Name: "big", Where: "Slurm job 812, node n2", Dir: "/work"}}},
 		{Name: "pods", Kind: "kubernetes"},
 	}
-	const want = "Sessions: 1 of at most 50\nPlace: gpu, exec, connected, 2 sessions\nPlace: pods, kubernetes, not connected yet\n\n" +
+	const want = "Sessions: 1 of at most 50\nPlace: gpu, exec, connected, 2 sessions\nPlace: pods, kubernetes, not connected\n\n" +
 		"own, no Python runs, idle for 0.00s, 0 variables, 0 jobs in 0.00s, 0.00s old, in /\n" +
 		`lab, at gpu, no Python runs, idle for 0.00s, 3 variables, 0 jobs in 0.00s, 0.00s old, in /work\x1b[2J` + "\n" +
 		"big, at gpu (Slurm job 812, node n2), no Python runs, idle for 0.00s, 0 variables, 0 jobs in 0.00s, 0.00s old, in /work\n"
@@ -67,7 +71,7 @@ func TestSessionsAtPlacesAreListed(t *testing.T) {
 		t.Errorf("%d characters:\n%s", n, got[:300])
 	}
 	status := Server{Places: places}.Reply().String()
-	if !strings.Contains(status, "\nPlace: gpu, exec, connected, 1,000 sessions\nPlace: pods, kubernetes, not connected yet\n") {
+	if !strings.Contains(status, "\nPlace: gpu, exec, connected, 1,000 sessions\nPlace: pods, kubernetes, not connected\n") {
 		t.Errorf("the state of the server: %s", status)
 	}
 }
