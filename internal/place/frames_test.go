@@ -8,25 +8,22 @@ import (
 	"time"
 )
 
-// A clock is a handler whose engine has a clock that is ahead of ours.
-type clock struct {
-	next  http.Handler
-	ahead time.Duration
-}
-
-func (c clock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.next.ServeHTTP(&frames{ResponseWriter: w, change: func(kind byte, body []byte) []byte {
-		if kind != 'r' {
-			return body
-		}
-		var v map[string]any
-		if json.Unmarshal(body, &v) != nil {
-			return body
-		}
-		moved(v, c.ahead)
-		b, _ := json.Marshal(v)
-		return b
-	}}, r)
+// clock serves as an engine whose clock is ahead of ours.
+func clock(ahead time.Duration) wrapper {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(&frames{ResponseWriter: w, change: func(kind byte, body []byte) []byte {
+			if kind != 'r' {
+				return body
+			}
+			var v map[string]any
+			if json.Unmarshal(body, &v) != nil {
+				return body
+			}
+			moved(v, ahead)
+			b, _ := json.Marshal(v)
+			return b
+		}}, r)
+	}
 }
 
 // moved adds d to each time in v.

@@ -38,6 +38,14 @@ func prints(text string) linktest.Runner {
 	}
 }
 
+// counts returns a runner that counts how often it runs.
+func counts(ran *atomic.Int64, run linktest.Runner) linktest.Runner {
+	return func(ctx context.Context, p *jobs.Port) jobs.Outcome {
+		ran.Add(1)
+		return run(ctx, p)
+	}
+}
+
 // A job runs there and is shown here, and the engine is used for the next one.
 func TestJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -343,10 +351,7 @@ func TestCommandOfACarrier(t *testing.T) {
 func TestJobWhileAnEngineEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ran atomic.Int64
-		m := newMachine(t, linktest.Runners{"hello": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
-			ran.Add(1)
-			return prints("hello\n")(ctx, p)
-		}})
+		m := newMachine(t, linktest.Runners{"hello": counts(&ran, prints("hello\n"))})
 		ends, may := make(chan struct{}, 10), make(chan struct{})
 		m.wrap = on("/link/end", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			ends <- struct{}{}

@@ -198,15 +198,13 @@ func TestInputAnswersWhatCameMeanwhile(t *testing.T) {
 			return returned
 		}})
 		var late atomic.Bool
-		m.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "/input") {
-					time.AfterFunc(time.Second/2, func() { late.Store(true) })
-					next.ServeHTTP(w, r)
-					return
-				}
-				next.ServeHTTP(lagging{w, &late}, r)
-			})
+		m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.HasSuffix(r.URL.Path, "/input") {
+				time.AfterFunc(time.Second/2, func() { late.Store(true) })
+				next.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(lagging{w, &late}, r)
 		}
 		s := serve(t, m, nil)
 		j := s.start("ask")

@@ -23,21 +23,19 @@ import (
 )
 
 // lies makes the engine answer starts of the tool "lie" with frames that f makes.
-func lies(f func(id string) [][]byte) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			b, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(b))
-			if r.Method != http.MethodPut || !bytes.Contains(b, []byte(`"lie"`)) {
-				next.ServeHTTP(w, r)
-				return
-			}
-			for _, frame := range f(strings.TrimPrefix(r.URL.Path, "/link/jobs/")) {
-				w.Write(frame)
-			}
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done() // only a lie ends it
-		})
+func lies(f func(id string) [][]byte) wrapper {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if r.Method != http.MethodPut || !bytes.Contains(b, []byte(`"lie"`)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		for _, frame := range f(strings.TrimPrefix(r.URL.Path, "/link/jobs/")) {
+			w.Write(frame)
+		}
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done() // only a lie ends it
 	}
 }
 
@@ -196,14 +194,12 @@ func TestRefusedFollow(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := newMachine(t, linktest.Runners{"wait": waits})
-				m.wrap = func(next http.Handler) http.Handler {
-					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if r.Method == http.MethodGet {
-							http.Error(w, "no\x1b", code)
-							return
-						}
-						next.ServeHTTP(w, r)
-					})
+				m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+					if r.Method == http.MethodGet {
+						http.Error(w, "no\x1b", code)
+						return
+					}
+					next.ServeHTTP(w, r)
 				}
 				s := serve(t, m, nil)
 				j := s.start("wait")
@@ -247,19 +243,17 @@ func TestRefusalsForEver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newMachine(t, linktest.Runners{"wait": waits})
 		var starts, stops atomic.Int64
-		m.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				switch {
-				case strings.HasSuffix(r.URL.Path, "/stop"):
-					stops.Add(1)
-				case r.Method == http.MethodPut:
-					starts.Add(1)
-				default:
-					next.ServeHTTP(w, r)
-					return
-				}
-				w.WriteHeader(http.StatusConflict)
-			})
+		m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/stop"):
+				stops.Add(1)
+			case r.Method == http.MethodPut:
+				starts.Add(1)
+			default:
+				next.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusConflict)
 		}
 		s := serve(t, m, nil)
 		j := s.start("wait")

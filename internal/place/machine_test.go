@@ -43,7 +43,7 @@ type machine struct {
 	t     testing.TB
 	name  string
 	tools linktest.Runners
-	wrap  func(http.Handler) http.Handler // around far's handler; nil: nothing
+	wrap  wrapper // serves the requests; nil: far's handler does
 
 	served sync.WaitGroup // the goroutines of engines
 
@@ -123,7 +123,8 @@ func (m *machine) run() {
 	}
 	h := far.Handler(c)
 	if m.wrap != nil {
-		h = m.wrap(h)
+		next := h
+		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.wrap(w, r, next) })
 	}
 	e.server = far.NewServer(h)
 	m.served.Go(func() { e.server.Serve(far.Listener{Listener: pipes{e}}) })
@@ -445,15 +446,16 @@ func becomes(t testing.TB, j *jobs.Job, what string, is func(jobs.Record, jobs.L
 	}
 }
 
-// on returns a wrapper of far's handler, in which f answers what has a path that ends so.
-func on(path string, f func(w http.ResponseWriter, r *http.Request, next http.Handler)) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, path) {
-				f(w, r, next)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
+// A wrapper serves a request in its own way, or by next, which is far's handler.
+type wrapper func(w http.ResponseWriter, r *http.Request, next http.Handler)
+
+// on returns a wrapper in which f answers what has a path that ends so.
+func on(path string, f wrapper) wrapper {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasSuffix(r.URL.Path, path) {
+			f(w, r, next)
+			return
+		}
+		next.ServeHTTP(w, r)
 	}
 }

@@ -43,10 +43,7 @@ func TestCutsLoseNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		run, want := counted(200)
 		var ran atomic.Int64
-		s := newStage(t, linktest.Runners{"count": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
-			ran.Add(1)
-			return run(ctx, p)
-		}})
+		s := newStage(t, linktest.Runners{"count": counts(&ran, run)})
 		cuts := 0
 		s.m.set(func() {
 			s.m.cutAfter = func() int64 {
@@ -150,18 +147,13 @@ func TestEngineThatIsEnded(t *testing.T) {
 func TestStartLostWithItsEngine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ran atomic.Int64
-		m := newMachine(t, linktest.Runners{"hello": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
-			ran.Add(1)
-			return prints("hello\n")(ctx, p)
-		}})
-		m.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if m.engines == 1 && r.Method == http.MethodPut {
-					<-r.Context().Done() // its answer never comes
-					return
-				}
-				next.ServeHTTP(w, r)
-			})
+		m := newMachine(t, linktest.Runners{"hello": counts(&ran, prints("hello\n"))})
+		m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if m.engines == 1 && r.Method == http.MethodPut {
+				<-r.Context().Done() // its answer never comes
+				return
+			}
+			next.ServeHTTP(w, r)
 		}
 		s := serve(t, m, nil)
 		j := s.start("hello")
@@ -276,7 +268,7 @@ func TestClockDifference(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					return returned
 				}})
-				m.wrap = func(next http.Handler) http.Handler { return clock{next, ahead} }
+				m.wrap = clock(ahead)
 				s := serve(t, m, nil)
 				began := time.Now()
 				r := jobstest.EndsAs(t, s.start("sleep"), "completed")

@@ -157,17 +157,15 @@ func TestStopOfALostStart(t *testing.T) {
 		t.Run(fmt.Sprint("arrived: ", arrived), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				m := newMachine(t, linktest.Runners{"stubborn": stubborn})
-				m.wrap = func(next http.Handler) http.Handler {
-					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if r.Method != http.MethodPut {
-							next.ServeHTTP(w, r)
-							return
-						}
-						if arrived {
-							next.ServeHTTP(mute{w}, r)
-						}
-						<-r.Context().Done()
-					})
+				m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+					if r.Method != http.MethodPut {
+						next.ServeHTTP(w, r)
+						return
+					}
+					if arrived {
+						next.ServeHTTP(mute{w}, r)
+					}
+					<-r.Context().Done()
 				}
 				s := serve(t, m, nil)
 				j := s.start("stubborn")
@@ -207,20 +205,15 @@ func (mute) Flush()                      {}
 func TestStartAfterItsStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var ran atomic.Int64
-		m := newMachine(t, linktest.Runners{"hello": func(ctx context.Context, p *jobs.Port) jobs.Outcome {
-			ran.Add(1)
-			return prints("hello\n")(ctx, p)
-		}})
+		m := newMachine(t, linktest.Runners{"hello": counts(&ran, prints("hello\n"))})
 		came, may := make(chan struct{}), make(chan struct{})
-		m.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPut {
-					close(came)
-					<-may
-					r = r.WithContext(context.WithoutCancel(r.Context()))
-				}
-				next.ServeHTTP(w, r)
-			})
+		m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPut {
+				close(came)
+				<-may
+				r = r.WithContext(context.WithoutCancel(r.Context()))
+			}
+			next.ServeHTTP(w, r)
 		}
 		s := serve(t, m, nil)
 		j := s.start("hello")

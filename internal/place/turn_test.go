@@ -21,20 +21,18 @@ func TestTurns(t *testing.T) {
 		var came []string
 		held, may := make(chan struct{}), make(chan struct{})
 		m := newMachine(t, linktest.Runners{"hello": prints("hello\n")})
-		m.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPut || r.URL.Path == "/link/call" {
-					mu.Lock()
-					came = append(came, r.URL.Path)
-					first := len(came) == 1
-					mu.Unlock()
-					if first {
-						close(held)
-						<-may
-					}
+		m.wrap = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPut || r.URL.Path == "/link/call" {
+				mu.Lock()
+				came = append(came, r.URL.Path)
+				first := len(came) == 1
+				mu.Unlock()
+				if first {
+					close(held)
+					<-may
 				}
-				next.ServeHTTP(w, r)
-			})
+			}
+			next.ServeHTTP(w, r)
 		}
 		s := serve(t, m, nil)
 		in := func(session string) *jobs.Job {
