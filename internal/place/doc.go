@@ -14,5 +14,6 @@
 // What comes from an engine there is the input of a stranger: the packages stream and far check it,
 // and the jobs refuse what no job can do.
 //
-// Begin with [Places], then host.go and attempts.go for the link, and mirror.go and watch.go for a job.
+// Begin with [Places], then host.go and attempts.go for the link, mirror.go and watch.go for a job, and rooms.go for
+// where a session lives.
 package place

@@ -34,16 +34,6 @@ func (h *host) goodbye(ctx context.Context) (keeps bool) {
 	return keeps
 }
 
-// mayKeep reports whether the engine can keep a session. The caller holds h.mu.
-func (h *host) mayKeep() bool {
-	for _, kept := range h.rooms {
-		if kept {
-			return true
-		}
-	}
-	return false
-}
-
 // lastTime bounds how long a goodbye takes to reach an engine that has no link.
 const lastTime = 2 * time.Second
 

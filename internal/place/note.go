@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"asyncrepl/internal/place/keyfile"
-	"asyncrepl/jobs"
 )
 
 // note writes what the host has into the file of our engines. The caller holds h.mu.
@@ -67,71 +66,4 @@ func (h *host) jobs() (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids[max(0, len(ids)-keyfile.MaxJobs):]
-}
-
-// enters notes that a session lives there, and reports whether it did not before.
-func (h *host) enters(r room) bool {
-	if r.name == "" || h.place.set.enter(h.place.Name, r) != nil {
-		return false
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, lives := h.rooms[r]; lives {
-		return false
-	}
-	h.rooms[r] = false
-	h.note()
-	return true
-}
-
-// has reports whether a session lives there.
-func (h *host) has(r room) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, lives := h.rooms[r]
-	return lives
-}
-
-// sessions returns the names of the sessions of Python that its engine has.
-func (h *host) sessions() (names []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.engine.Start == "" { // they will be made
-		return nil
-	}
-	for r := range h.rooms {
-		if r.kind == jobs.Python {
-			names = append(names, r.name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// leaves notes that a call has ended a session there. An allocation that only the session held goes back.
-func (h *host) leaves(r room) {
-	h.place.set.forget(r)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.rooms, r)
-	h.note()
-	if h.spent = h.seat != nil && len(h.rooms) == 0; h.spent {
-		h.recheck()
-	}
-}
-
-// forget notes that no session lives there if no engine does and nothing comes that would start one: the attempt to
-// start it has failed. The caller holds h.mu.
-func (h *host) forget() {
-	if h.engine.Start == "" && h.users() == 0 {
-		h.vacate()
-	}
-}
-
-// vacate notes that no session lives there any more. The caller holds h.mu.
-func (h *host) vacate() {
-	for r := range h.rooms {
-		h.place.set.leave(r)
-	}
-	clear(h.rooms)
 }

@@ -57,12 +57,6 @@ type Places struct {
 	turns   turns
 }
 
-// A room is a session of Python, or one of the shell.
-type room struct {
-	kind jobs.Kind // Python or Shell
-	name string
-}
-
 // Named returns places that can only say their names.
 func Named(list []config.Place) *Places {
 	ps := &Places{places: make(map[string]*place), rooms: make(map[room]string), left: make(map[room]string), join: join}
@@ -160,61 +154,6 @@ func (ps *Places) Names() []string { return slices.Clone(ps.names) }
 func (ps *Places) Keeps(name string) bool {
 	p := ps.places[name]
 	return p != nil && p.Keep
-}
-
-// Of returns the place where a session lives, or "" if it lives here, or nowhere.
-func (ps *Places) Of(kind jobs.Kind, session string) string {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	return ps.rooms[roomOf(kind, session)]
-}
-
-// Left returns the place where a session was, if it is nowhere now and no call has deleted it.
-func (ps *Places) Left(kind jobs.Kind, session string) string {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	return ps.left[roomOf(kind, session)]
-}
-
-// roomOf returns the session that a job of a kind runs in. Packages are installed for Python.
-func roomOf(kind jobs.Kind, session string) room {
-	if kind != jobs.Shell {
-		kind = jobs.Python
-	}
-	return room{kind, session}
-}
-
-// enter notes that a session lives at a place. The error names the place where it lives already.
-func (ps *Places) enter(place string, r room) error {
-	if r.name == "" {
-		return nil
-	}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if at := ps.rooms[r]; at != "" && at != place {
-		return fmt.Errorf("session %q lives at %q", r.name, at)
-	}
-	ps.rooms[r] = place
-	delete(ps.left, r)
-	return nil
-}
-
-// leave notes that a session lives nowhere any more. A later call for it must not run here unasked.
-func (ps *Places) leave(r room) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if place := ps.rooms[r]; place != "" {
-		ps.left[r] = place
-	}
-	delete(ps.rooms, r)
-}
-
-// forget notes that a call has deleted a session, or has not made it.
-func (ps *Places) forget(r room) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.rooms, r)
-	delete(ps.left, r)
 }
 
 // place returns a place by its name.
