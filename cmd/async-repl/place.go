@@ -367,12 +367,11 @@ func (p *placedEngine) end() {
 // state returns what a server shows of the engine, and needs to decide whether it can end.
 func (p *placedEngine) state() far.State {
 	python, _ := p.Sessions()
-	s := far.State{Keeps: p.keeps(), Unused: p.Rests(), Sessions: len(python), Version: ownVersion(), Python: python}
+	s := far.State{Keeps: p.keeps(), Unused: p.Rests(), Python: python}
 	for _, session := range python {
 		s.Names = append(s.Names, session.Name)
 	}
 	for _, session := range p.Shells() {
-		s.Sessions++
 		s.Names = append(s.Names, session.Name)
 	}
 	totals, ended := p.Jobs().Totals(), int64(0)

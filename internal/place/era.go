@@ -34,13 +34,6 @@ func (h *host) forgetEngine() {
 	h.note()
 }
 
-// present returns the context of the engine that is known.
-func (h *host) present() context.Context {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.era
-}
-
 // A skew is what our clock is ahead of an engine's.
 type skew struct {
 	by       time.Duration

@@ -116,8 +116,8 @@ func (h *host) stop() {
 	h.cancel()
 }
 
-// use makes the host hold its link for a job until release is called.
-func (h *host) use(m *mirror) (release func()) {
+// use makes the host hold its link for a job until release is called. It returns the context of the known engine.
+func (h *host) use(m *mirror) (era context.Context, release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mirrors[m] = true
@@ -127,7 +127,7 @@ func (h *host) use(m *mirror) (release func()) {
 		h.rooms[r] = true
 	}
 	h.noteJobs()
-	return func() {
+	return h.era, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.mirrors, m)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"asyncrepl/internal/place/far"
 	"asyncrepl/jobs"
@@ -85,11 +84,7 @@ func (m *mirror) settleInput(id string) {
 			m.settled(id, notDelivered)
 			return
 		}
-		select {
-		case <-l.lost:
-		case <-time.After(retryWait):
-		case <-m.run.Done():
-		}
+		l.awaitRetry(m.run)
 	}
 }
 

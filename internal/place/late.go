@@ -4,7 +4,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
 
 	"asyncrepl/jobs"
 )
@@ -102,11 +101,7 @@ func (m *mirror) followRestOnce() (complete bool) {
 		} else if isRefused(err) || isLie(err) || era.Err() != nil {
 			return false
 		}
-		select {
-		case <-l.lost:
-		case <-time.After(retryWait):
-		case <-m.host.ctx.Done():
-		}
+		l.awaitRetry(m.host.ctx)
 	}
 	return false
 }

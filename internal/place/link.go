@@ -61,6 +61,16 @@ func (l *link) close() {
 	l.once.Do(func() { close(l.lost) })
 }
 
+// awaitRetry waits before something is tried again: for retryWait, or until the link is lost, because a lost link is
+// replaced at once, or until ctx is done.
+func (l *link) awaitRetry(ctx context.Context) {
+	select {
+	case <-l.lost:
+	case <-time.After(retryWait):
+	case <-ctx.Done():
+	}
+}
+
 // heard returns when something came over the link last.
 func (l *link) heard() time.Time { return time.Unix(0, l.pipe.last.Load()) }
 

@@ -146,7 +146,7 @@ func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 func (e *engine) state() far.State {
-	s := far.State{Version: "9", Jobs: len(e.jobs.List(jobs.Filter{Status: unended}))}
+	s := far.State{Jobs: len(e.jobs.List(jobs.Filter{Status: unended}))}
 	e.machine.mu.Lock()
 	defer e.machine.mu.Unlock()
 	s.Python = e.machine.python

@@ -75,9 +75,9 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	if m.pos.Quick = usualQuick; m.host.seat != nil {
 		m.pos.Quick = seatQuick
 	}
-	release := m.host.use(m)
+	era, release := m.host.use(m)
 	if m.known {
-		m.era = m.host.present()
+		m.era = era
 	}
 	m.run, m.end = context.WithCancelCause(m.host.ctx)
 	port.SetLink(m.state)

@@ -200,7 +200,7 @@ func (p *place) spec(carrier []string) carry.Spec {
 // settings returns in JSON how the engine of a host is made.
 func (p *place) settings(host string) string {
 	s := p.set.Limits
-	s.Key, s.Version, s.Workspace, s.Python, s.Linger, s.Idle = p.set.keyOf(host), p.set.Version, p.Workspace, p.Python, p.Linger, p.Idle
+	s.Key, s.Workspace, s.Python, s.Linger, s.Idle = p.set.keyOf(host), p.Workspace, p.Python, p.Linger, p.Idle
 	text, _ := json.Marshal(s) // it can't fail
 	return string(text)
 }

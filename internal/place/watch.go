@@ -95,11 +95,9 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 	return frames, body, err
 }
 
-// move moves the times of a record to our clock.
-func (m *mirror) move(f stream.Frame) { shiftTimes(f.Record, m.host.shift(f.Now)) }
-
-// shiftTimes moves the times of a record by d. A zero time stays zero.
-func shiftTimes(r *jobs.Record, d time.Duration) {
+// move moves the times of a record to our clock. A zero time stays zero.
+func (m *mirror) move(f stream.Frame) {
+	r, d := f.Record, m.host.shift(f.Now)
 	for _, t := range []*time.Time{&r.Created, &r.Started, &r.Ended, &r.Answered, &r.Accepts.Since, &r.Output.Last} {
 		if !t.IsZero() {
 			*t = t.Add(d)

@@ -28,13 +28,8 @@ var errTooMuch = fmt.Errorf("it printed more than %d MiB", outputBytes>>20)
 // Local runs a command on this machine, with our environment. It stays in our session: package process takes a
 // child outside of that for one that a job has left.
 func Local(ctx context.Context, argv []string, stdin string) (string, error) {
-	out, err := local(ctx, argv, stdin)
-	return string(out), err
-}
-
-func local(ctx context.Context, argv []string, stdin string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return "", err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,21 +44,21 @@ func local(ctx context.Context, argv []string, stdin string) ([]byte, error) {
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTooMuch) {
-		return nil, cause
+		return "", cause
 	} else if cause != nil {
-		return nil, &Error{argv[0], -1, cause.Error(), true}
+		return "", &Error{argv[0], -1, cause.Error(), true}
 	}
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
-		return out.kept.Bytes(), nil
+		return out.kept.String(), nil
 	}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return out.kept.Bytes(), &Error{argv[0], exit.ExitCode(), cmp.Or(said.String(), exit.Error()), true}
+		return out.kept.String(), &Error{argv[0], exit.ExitCode(), cmp.Or(said.String(), exit.Error()), true}
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, &Error{argv[0], 127, "there is no such program on the PATH", true}
+		return "", &Error{argv[0], 127, "there is no such program on the PATH", true}
 	default:
-		return nil, &Error{argv[0], 127, view.Line(err.Error(), textChars), true}
+		return "", &Error{argv[0], 127, view.Line(err.Error(), textChars), true}
 	}
 }
 
@@ -74,8 +69,8 @@ const mark = "@async-repl run"
 // command goes to /bin/sh there, as a script on standard input, so that any login shell will do.
 func Over(ssh []string) Run {
 	return func(ctx context.Context, argv []string, stdin string) (string, error) {
-		out, err := local(ctx, append(append([]string(nil), ssh...), "/bin/sh"), script(argv, stdin))
-		before, after, reached := bytes.Cut(out, []byte(mark+"\n"))
+		out, err := Local(ctx, append(append([]string(nil), ssh...), "/bin/sh"), script(argv, stdin))
+		before, after, reached := strings.Cut(out, mark+"\n")
 		var e *Error
 		switch {
 		case errors.As(err, &e) && reached:
@@ -85,12 +80,12 @@ func Over(ssh []string) Run {
 		case err == nil && !reached:
 			text := "it ran no /bin/sh on the other machine"
 			var said carry.Words
-			if said.Write(before); said.String() != "" {
+			if said.Write([]byte(before)); said.String() != "" {
 				text += "; its login shell printed: " + said.String()
 			}
 			return "", &Error{ssh[0], 0, text, false}
 		}
-		return string(after), err
+		return after, err
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 // A program is a file that can be brought to a place.
 type program struct {
-	path   string
 	size   int64
 	hash   string
 	system string // a shell pattern that matches the output of uname -sm on systems that run the program
@@ -78,7 +77,7 @@ func inspect(f *os.File) (program, error) {
 	if _, err := io.Copy(h, io.NewSectionReader(f, 0, st.Size())); err != nil {
 		return program{}, err
 	}
-	p := program{f.Name(), st.Size(), hex.EncodeToString(h.Sum(nil)), systemOf(head)}
+	p := program{st.Size(), hex.EncodeToString(h.Sum(nil)), systemOf(head)}
 	hashes.known[state] = p
 	return p, nil
 }

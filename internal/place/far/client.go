@@ -111,7 +111,7 @@ func (c *Client) State(ctx context.Context) (State, error) {
 	if err := c.ask(ctx, http.MethodGet, "/link/state", nil, &s); err != nil {
 		return State{}, err
 	}
-	s.Since, s.Jobs, s.Sessions = max(0, s.Since), max(0, s.Jobs), max(0, s.Sessions)
+	s.Since, s.Jobs = max(0, s.Since), max(0, s.Jobs)
 	return s, stream.Tidy(&s)
 }
 

@@ -40,14 +40,12 @@ type Config struct {
 
 // A State is the state of an engine.
 type State struct {
-	Keeps    bool               `json:"keeps"`           // something was started to be kept
-	Unused   bool               `json:"unused"`          // no job, process, variable, made session or shell session is there
-	Since    time.Duration      `json:"since_ns"`        // how long it has been unused
-	Jobs     int                `json:"jobs"`            // counts the jobs that have not ended
-	Sessions int                `json:"sessions"`        // counts Python sessions and shell sessions
-	Names    []string           `json:"names,omitempty"` // names the same sessions
-	Version  string             `json:"version"`
-	Python   []overview.Session `json:"python,omitempty"`
+	Keeps  bool               `json:"keeps"`           // something was started to be kept
+	Unused bool               `json:"unused"`          // no job, process, variable, made session or shell session is there
+	Since  time.Duration      `json:"since_ns"`        // how long it has been unused
+	Jobs   int                `json:"jobs"`            // counts the jobs that have not ended
+	Names  []string           `json:"names,omitempty"` // names the Python sessions and shell sessions
+	Python []overview.Session `json:"python,omitempty"`
 }
 
 // The headers of requests and answers.

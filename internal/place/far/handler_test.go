@@ -482,7 +482,7 @@ func TestLookThatWasSaidBefore(t *testing.T) {
 
 func TestCallStateAndEnd(t *testing.T) {
 	all := jobstest.Registry(t)
-	state := far.State{Unused: true, Since: time.Minute, Jobs: 1, Sessions: 2, Names: []string{"a", "b"}, Version: "1.0", Python: []overview.Session{{Name: "a", PID: 7, Idle: time.Hour}}}
+	state := far.State{Unused: true, Since: time.Minute, Jobs: 1, Names: []string{"a", "b"}, Python: []overview.Session{{Name: "a", PID: 7, Idle: time.Hour}}}
 	ended, answered := make(chan struct{}), make(chan struct{}) // the one end; it waits for its answer
 	e := linktest.Serve(t, all, far.Handler(far.Config{
 		Start: linktest.Start, Jobs: all,
@@ -749,8 +749,8 @@ func TestClientBelievesNothing(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("%q", err)
 	}
-	s, err := answers(200, `{"jobs":-1,"sessions":-1,"since_ns":-5,"names":["a\nb"],"version":"\u001b","python":[{"Name":"\u0007"}]}`).State(t.Context())
-	want := far.State{Names: []string{`a\nb`}, Version: `\x1b`, Python: []overview.Session{{Name: `\x07`}}}
+	s, err := answers(200, `{"jobs":-1,"since_ns":-5,"names":["a\nb"],"python":[{"Name":"\u0007"}]}`).State(t.Context())
+	want := far.State{Names: []string{`a\nb`}, Python: []overview.Session{{Name: `\x07`}}}
 	if d := cmp.Diff(want, s); d != "" || err != nil {
 		t.Error(d, err)
 	}

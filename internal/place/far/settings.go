@@ -20,5 +20,4 @@ type Settings struct {
 	SessionTTL  time.Duration `json:"session_ttl_ns,omitempty"`
 	Timeout     time.Duration `json:"timeout_ns,omitempty"` // for jobs whose call sets no timeout
 	NoHistory   bool          `json:"no_history,omitempty"`
-	Version     string        `json:"version"` // the version of the server that starts the engine
 }
