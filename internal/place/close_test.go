@@ -271,9 +271,12 @@ func TestSessionsAreMadeAgain(t *testing.T) {
 						t.Errorf("the session lives at %q", at)
 					}
 				}
-				hello := func() {
+				hello := func(notes ...string) {
 					t.Helper()
-					jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a", Anew: func() { anew++ }}), "completed")
+					r := jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a", Anew: func() { anew++ }}), "completed")
+					if !slices.Equal(r.Receipt.Notes, notes) {
+						t.Errorf("the job notes %q, want %q", r.Receipt.Notes, notes)
+					}
 					lives()
 				}
 				hello()
@@ -282,15 +285,15 @@ func TestSessionsAreMadeAgain(t *testing.T) {
 				}
 				s.m.running().kill()
 				synctest.Wait() // the link is lost, and the next call finds that the engine is gone
-				want := 1
+				want, note := 1, []string{"session a is new: the last one has ended (the engine on gpu is gone); variables lost"}
 				if tt.call != "" {
-					want = 0 // the reply to the call has said it
+					want, note = 0, nil // the reply to the call has said it
 					if _, isError, err := s.ps.Call(t.Context(), "gpu", tt.call, []byte(`{"name":"a"}`)); err != nil || isError {
 						t.Error(isError, err)
 					}
 					lives()
 				}
-				hello()
+				hello(note...)
 				hello()
 				if anew != want {
 					t.Errorf("it was made again by %d jobs, want %d", anew, want)

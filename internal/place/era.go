@@ -24,6 +24,10 @@ func (h *host) lose(why *engineLost) {
 	h.stops, h.trims = nil, ""
 	h.endEra(why)
 	h.era, h.endEra = context.WithCancelCause(context.Background())
+	h.gone = make(map[room]string, len(h.rooms))
+	for r := range h.rooms {
+		h.gone[r] = why.why
+	}
 	h.forgetEngine()
 }
 

@@ -40,7 +40,8 @@ type host struct {
 	era    context.Context // done, with an *engineLost as its cause, when the known engine is lost
 	endEra context.CancelCauseFunc
 	skew   skew
-	rooms  map[room]bool // the sessions that live there, and whether each can be kept there
+	rooms  map[room]bool   // the sessions that live there, and whether each can be kept there
+	gone   map[room]string // why sessions have ended with an engine that was lost, until they are made again
 
 	// What needs it here.
 	claims  int              // what was expected: jobs until they have come, and calls until they have ended

@@ -233,8 +233,11 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 		return "", false, fmt.Errorf("%s has not answered an earlier call for session %q (%s); nothing was done there", name, r.name, line(inTime(err).Error()))
 	}
 	came = true
-	if tool == "create_session" && h.enters(r) { // the engine that had it was lost meanwhile
-		lived = false
+	if tool == "create_session" {
+		if h.enters(r) { // the engine that had it was lost meanwhile
+			lived = false
+		}
+		h.lostFor(r) // the reply says that the session is new
 	}
 	defer time.AfterFunc(beginTime, func() { turn.pass(true) }).Stop()
 	text, isError, err = l.client.Call(ctx, tool, args)

@@ -94,6 +94,15 @@ func (h *host) has(r room) bool {
 	return lives
 }
 
+// lostFor returns why the session was lost with an earlier engine, once. Empty: it was not.
+func (h *host) lostFor(r room) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	why := h.gone[r]
+	delete(h.gone, r)
+	return why
+}
+
 // sessions returns the names of the sessions of Python that its engine has.
 func (h *host) sessions() (names []string) {
 	h.mu.Lock()
@@ -126,6 +135,7 @@ func (h *host) leaves(r room) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rooms, r)
+	delete(h.gone, r)
 	h.note()
 	if h.spent = h.seat != nil && len(h.rooms) == 0; h.spent {
 		h.recheck()

@@ -3,6 +3,7 @@ package place
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -74,8 +75,8 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 	m.sent = true
 	follow := known || m.era != era
 	m.mu.Unlock()
-	if !follow && m.host.enters(roomOf(m.start.Kind, m.start.Session)) && m.start.Anew != nil {
-		m.start.Anew()
+	if !follow {
+		m.enters()
 	}
 	var frames *stream.Reader
 	var body io.Closer
@@ -93,6 +94,17 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 		m.port.Changed()
 	}
 	return frames, body, err
+}
+
+// enters notes that the session of the job lives at the host, and says that the job makes it again if it was lost there.
+func (m *mirror) enters() {
+	r := roomOf(m.start.Kind, m.start.Session)
+	if m.host.enters(r) && m.start.Anew != nil {
+		m.start.Anew()
+	}
+	if why := m.host.lostFor(r); why != "" && r.kind == jobs.Python {
+		m.anew = fmt.Sprintf("session %s is new: the last one has ended (%s); variables lost", r.name, why)
+	}
 }
 
 // move moves the times of a record to our clock. A zero time stays zero.
