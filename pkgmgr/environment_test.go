@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -213,10 +214,7 @@ func TestInstallAfterEnvironmentWasDeleted(t *testing.T) {
 // The changes of an install that was stopped are in its receipt, and Installed receives them.
 func TestInstallIsStoppedHalfway(t *testing.T) {
 	w := newWorld(t)
-	uv, err := exec.LookPath("uv")
-	if err != nil {
-		t.Skip("uv is not installed")
-	}
+	uv := needtest.Program(t, "uv")
 	w.wheel("spam", "1.0", "1")
 	w.wheel("eggs", "1.0", "2")
 	w.cfg.VirtualEnv.Value = w.environment("env")

@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/release/wheel"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 )
 
@@ -185,10 +186,7 @@ func (w *world) with(env ...string) *Manager {
 // addUV puts the uv of this machine on the world's PATH.
 func (w *world) addUV() {
 	w.t.Helper()
-	uv, err := exec.LookPath("uv")
-	if err != nil {
-		w.t.Skip("uv is not installed")
-	}
+	uv := needtest.Program(w.t, "uv")
 	w.link(uv, "bin/uv")
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/display"
@@ -231,11 +233,8 @@ func TestJobSaysHowManyDisplaysWereLeftOut(t *testing.T) {
 // descriptors returns what this process has open.
 func descriptors(t *testing.T) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, e := range entries {
+	needtest.Linux(t, "a list of descriptors")
+	for _, e := range must.Get(os.ReadDir("/proc/self/fd"))(t) {
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
 			all = append(all, to)
 		}

@@ -2,7 +2,6 @@ package pyrepl_test
 
 import (
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -115,9 +115,7 @@ Query()`, "on")
 func TestInterruptOfPolars(t *testing.T) {
 	t.Parallel()
 	python := realPython(t)
-	if exec.Command(python, "-c", "import polars").Run() != nil {
-		t.Skip(python + " has no polars")
-	}
+	needtest.Module(t, python, "polars")
 	b := newBenchOn(t, python, t.TempDir())
 	b.want("import polars as pl; frame = pl.DataFrame({'a': range(60_000)})", "completed")
 	for _, engine := range []string{"auto", "streaming"} {

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/text/callstack"
 	"asyncrepl/jobs"
@@ -28,7 +30,7 @@ func sees(t *testing.T, j *jobs.Job, what string, is func(s callstack.Stack) boo
 // A look at a worker that runs none of the user's code says what it does.
 func TestLookOutsideOfCode(t *testing.T) {
 	inFull(t)
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	t.Parallel()
 	b := newForkBench(t, "import asyncio\nos.register_at_fork(after_in_child=hang)\nloop = asyncio.get_running_loop()\nawait asyncio.sleep(0)")
 	outside := func(j *jobs.Job, want string) {
@@ -47,7 +49,7 @@ func TestLookOutsideOfCode(t *testing.T) {
 
 // A look at a worker that a signal has stopped says so, whether or not it has begun with the job.
 func TestLookAtAStoppedWorker(t *testing.T) {
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	t.Parallel()
 	b := newBench(t)
 	b.want("import time", "completed")
@@ -77,7 +79,7 @@ func TestLookAtAStoppedWorker(t *testing.T) {
 
 // A branch can be looked at like its parent, and shows code that the parent ran.
 func TestLookAtBranch(t *testing.T) {
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	b := newBench(t)
 	b.run("import time\ndef nap():\n    time.sleep(3600)")
 	twig := b.branch("twig")

@@ -11,19 +11,12 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/text/callstack"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
-
-// needsLooks skips a test if no look at a Python is possible here.
-func needsLooks(t *testing.T) {
-	t.Helper()
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
-}
 
 // looks looks at a job until its innermost call is in a function.
 func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
@@ -51,7 +44,7 @@ func looks(t *testing.T, j *jobs.Job, function string) (s callstack.Stack) {
 // A busy session shows where it is: in each interpreter, across jobs and files, without its
 // worker's own calls.
 func TestLook(t *testing.T) {
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	for _, python := range holdersUnderTest(t) {
 		t.Run(python.version, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +86,7 @@ func (b *bench) showsCalls() {
 // A loop that sleeps most of the time is in the same place at each look, and yet it moves.
 func TestLoopOfSleepsIsNotStill(t *testing.T) {
 	t.Parallel()
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	b := newBench(t)
 	rounds := filepath.Join(b.cfg.Dir, "rounds")
 	j := b.start("import time\ndef nap(f):\n    while True: f.write(b'.'); time.sleep(0.004)\nnap(open('rounds', 'wb', 0))")
@@ -130,7 +123,7 @@ func (b *bench) showsAwait() {
 // runs.
 func TestLookAtChangedModule(t *testing.T) {
 	inFull(t)
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	b := newBench(t)
 	const code = "import time\n\ndef step():\n    time.sleep(3600)"
 	write(t, b.cfg.Dir, "steps.py", code)
@@ -153,7 +146,7 @@ func TestLookAtChangedModule(t *testing.T) {
 // A worker that has not finished its start can be looked at.
 func TestLookAtStart(t *testing.T) {
 	inFull(t)
-	needsLooks(t)
+	needtest.Tracing(t, pystack.Available())
 	b := newBench(t)
 	j := b.start("import time\ntime.sleep(3600)")
 	for live := j.Live(); live.Looker == nil; live = j.Live() {

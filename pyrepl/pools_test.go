@@ -1,11 +1,11 @@
 package pyrepl_test
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs/jobstest"
 )
 
@@ -72,9 +72,7 @@ func TestPoolsOfLibrariesPrintIntoTheRunningJob(t *testing.T) {
 	} {
 		t.Run(library, func(t *testing.T) {
 			python := realPython(t)
-			if exec.Command(python, "-c", "import "+library).Run() != nil {
-				t.Skip(python + " has no " + library)
-			}
+			needtest.Module(t, python, library)
 			t.Parallel()
 			b := newBenchOn(t, python, t.TempDir())
 			b.tells("import "+library+", tell\n"+c.before, c.call)

@@ -1,10 +1,10 @@
 package pyrepl_test
 
 import (
-	"os/exec"
 	"reflect"
 	"testing"
 
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 )
 
@@ -56,9 +56,7 @@ a = pa.table({"x": range(5), "y": list("abcde")}); b = a.to_batches()[0]; c = a[
 	for library, test := range libraries {
 		t.Run(library, func(t *testing.T) {
 			python := realPython(t)
-			if exec.Command(python, "-c", "import "+library).Run() != nil {
-				t.Skip(python + " has no " + library)
-			}
+			needtest.Module(t, python, library)
 			t.Parallel()
 			b := newBenchOn(t, python, t.TempDir())
 			b.want(test.code, "completed")

@@ -3,11 +3,11 @@ package shell_test
 import (
 	"context"
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -141,9 +141,7 @@ import select; print("name? ", end="", flush=True); select.select([0, 3], [], []
 		"a child at work":           {"python3", works, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(test.program); err != nil {
-				t.Skip(err)
-			}
+			needtest.Program(t, test.program)
 			t.Parallel()
 			b := newBench(t)
 			b.write("program.js", test.code)

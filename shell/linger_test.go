@@ -2,12 +2,12 @@ package shell_test
 
 import (
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/kernel/procfs"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -54,10 +54,7 @@ func TestDetachedSurvivesTheShell(t *testing.T) {
 			for way, runner := range ways {
 				t.Run(name+" "+way+" "+line, func(t *testing.T) {
 					t.Parallel()
-					path, err := exec.LookPath(name)
-					if err != nil {
-						t.Skip(err)
-					}
+					path := needtest.Program(t, name)
 					j := jobstest.Start(t, b.r, jobs.Spec{Kind: jobs.Shell, Title: line}, runner(path, line, t.TempDir()))
 					record := jobstest.End(t, j)
 					if want := strings.Contains(line, "exit 3"); want != (record.Receipt.Code == 3) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -120,9 +122,7 @@ func TestPromptToolkitGetsTheCursor(t *testing.T) {
 		t.Skip("imports prompt_toolkit, which takes half a second")
 	}
 	t.Parallel()
-	if out, err := exec.Command("python3", "-c", "import prompt_toolkit").CombinedOutput(); err != nil {
-		t.Skipf("prompt_toolkit is not installed: %v, %s", err, out)
-	}
+	needtest.Module(t, "python3", "prompt_toolkit")
 	b := newBench(t)
 	j := b.start(`python3 -c '
 from prompt_toolkit import PromptSession
@@ -139,8 +139,9 @@ print(name, session.app.renderer.cpr_support.name)'`)
 // vim knows its terminal.
 func TestVimGetsAnswers(t *testing.T) {
 	t.Parallel()
-	if out, err := exec.Command("vim", "--version").Output(); err != nil || !strings.Contains(string(out), "+termresponse") {
-		t.Skipf("no vim that asks: %v", err)
+	out := must.Get(exec.Command(needtest.Program(t, "vim"), "--version").Output())(t)
+	if !strings.Contains(string(out), "+termresponse") {
+		t.Skip("this vim asks nothing")
 	}
 	b := newBench(t)
 	// What is typed before the answer takes its place, so vim says by itself when it has it.

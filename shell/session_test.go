@@ -1,12 +1,12 @@
 package shell_test
 
 import (
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/output"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 	"asyncrepl/shell"
@@ -23,10 +23,7 @@ type carried struct {
 func inEachShell(t *testing.T, run func(t *testing.T, c carried)) {
 	for _, name := range []string{"bash", "dash"} {
 		t.Run(name, func(t *testing.T) {
-			path, err := exec.LookPath(name)
-			if err != nil {
-				t.Skip(err)
-			}
+			path := needtest.Program(t, name)
 			b := newBench(t)
 			run(t, carried{b, shell.NewSession("build", b.dir), path})
 		})
@@ -274,10 +271,7 @@ X
 // A virtual environment is left as it was entered.
 func TestSessionLeavesAVirtualEnvironment(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip(err)
-	}
+	python := needtest.Program(t, "python3")
 	inBash(t, func(t *testing.T, c carried) {
 		before, _ := c.run(t, c.line("echo $PATH"))
 		if _, rec := c.run(t, c.line(python+" -m venv --without-pip v && . v/bin/activate")); rec.Text() != "completed" {

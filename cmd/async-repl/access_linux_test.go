@@ -11,15 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/test/needtest"
 )
 
 // dialAs returns a transport whose connections are another user's. Only a thread of its own changes
 // its user, and it ends then.
 func dialAs(t *testing.T, uid int, network, address string) *http.Transport {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needtest.Root(t, "become another user")
 	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (c net.Conn, err error) {
 		done := make(chan struct{})
 		go func() {

@@ -10,7 +10,7 @@ import (
 
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -18,7 +18,7 @@ import (
 // already.
 func needsBwrap(t testing.TB) {
 	t.Helper()
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	if *transport != "stdio" {
 		t.Skip("the test chooses itself which of its servers are in a sandbox")
 	}

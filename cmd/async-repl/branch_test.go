@@ -1,18 +1,17 @@
 package main
 
 import (
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"asyncrepl/internal/test/needtest"
 )
 
 func needsBranches(t *testing.T) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("branches need Linux")
-	}
+	needtest.Linux(t, "branches")
 }
 
 // noteForks has the worker and its branches write the pid of what they fork to the file forks.

@@ -18,7 +18,7 @@ import (
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/release/version"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs/jobstest"
 )
@@ -29,7 +29,7 @@ func prepareConfined(t testing.TB, env ...string) *started {
 	if *transport != "stdio" {
 		t.Skip("the same servers as over stdio")
 	}
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	s := prepareFront(t, env...)
 	s.confine()
 	return s

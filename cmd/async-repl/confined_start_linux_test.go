@@ -13,13 +13,13 @@ import (
 
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 )
 
 // startConfined starts a server in a sandbox, in a home of its own, with a secret.
 func startConfined(t *testing.T, env ...string) *started {
 	t.Helper()
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	overStdio(t, "these servers are over stdio")
 	s := prepare(t)
 	s.confine()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/needtest"
 )
 
 // own makes a process with mounts of its own, which end with it.
@@ -32,9 +33,8 @@ func (s *started) onDisk(dir, options string) {
 	inherited(s.t)
 	mount := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir)
 	mount.SysProcAttr = own
-	if out, err := mount.CombinedOutput(); err != nil {
-		s.t.Skipf("a disk of its own takes the right to mount one: %v: %s", err, out)
-	}
+	out, err := mount.CombinedOutput()
+	needtest.Right(s.t, "mount a disk", err, out)
 	s.under(`mount -t tmpfs -o "$1" tmpfs "$2"`, options, dir)
 	s.cmd.SysProcAttr = own
 }

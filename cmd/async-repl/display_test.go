@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image/png"
 	"io"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/needtest"
 )
 
 // A block is one content of a reply.
@@ -53,9 +53,7 @@ class Noise:
 // withMatplotlib returns the setting for a Python that has matplotlib.
 func withMatplotlib(t testing.TB) string {
 	t.Helper()
-	if out, err := exec.Command(realPython(), "-c", "import matplotlib").CombinedOutput(); err != nil {
-		t.Skipf("no matplotlib: %s", out)
-	}
+	needtest.Module(t, realPython(), "matplotlib")
 	return "REPL_PYTHON=" + realPython()
 }
 

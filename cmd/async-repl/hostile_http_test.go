@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -294,11 +296,8 @@ func TestLoadHostileHTTP2(t *testing.T) {
 
 // descriptors returns how many the server has open.
 func (s *started) descriptors() int {
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
-	if err != nil {
-		s.t.Skip(err)
-	}
-	return len(fds)
+	needtest.Linux(s.t, "a list of descriptors")
+	return len(must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)))(s.t))
 }
 
 // relayed returns how many connections to the processes of tenants a server keeps open for the next calls.

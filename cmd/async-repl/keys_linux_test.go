@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/needtest"
 )
 
 // A typist is a client that types into one job.
@@ -22,9 +22,7 @@ type typist struct {
 func typeInto(t *testing.T, s *started, command string) *typist {
 	t.Helper()
 	program, _, _ := strings.Cut(command, " ")
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed", program)
-	}
+	needtest.Program(t, program)
 	r := s.do("execute_command_async", "command", command, "wait_seconds", 60)
 	holds(t, r, "Status", "waiting_input")
 	return &typist{s, r.Header("Job ID"), r}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/kernel/pystack"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -12,9 +13,7 @@ import (
 // reply that started the job does not.
 func TestStatusShowsTheStack(t *testing.T) {
 	t.Parallel()
-	if err := pystack.Available(); err != nil {
-		t.Skip(err)
-	}
+	needtest.Tracing(t, pystack.Available())
 	s := startServer(t)
 	const code = "import time\ndef nap():\n    time.sleep(3600)\nprint('ready')\nnap()"
 	r := s.do("execute_python", "code", code, "wait_seconds", 0)

@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -16,23 +19,19 @@ import (
 // test, as systemd delegates one. It skips the test if that can't be done.
 func delegated(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/cgroup")
-	_, name, ok := strings.Cut("\n"+string(b), "\n0::")
-	if err != nil || !ok {
-		t.Skip("no control groups of version 2: ", err)
+	_, name, ok := strings.Cut("\n"+string(must.Get(os.ReadFile("/proc/self/cgroup"))(t)), "\n0::")
+	if !ok {
+		t.Skip("no control groups of version 2")
 	}
 	here := filepath.Join("/sys/fs/cgroup", strings.TrimSpace(name))
 	os.WriteFile(filepath.Join(here, "cgroup.subtree_control"), []byte("+memory"), 0) // an error: the next group has no limit
 	dir, err := os.MkdirTemp(here, "async-repl-test-")
-	if err != nil {
-		t.Skip("the control group of the test can't be written: ", err)
-	}
+	needtest.Unless(t, "the control group of the test can't be written", err, fs.ErrPermission, syscall.EROFS, fs.ErrNotExist)
 	t.Cleanup(func() { // also shows that no group is left in it
 		polltest.Check(t, func() error { return os.Remove(dir) })
 	})
-	if _, err := os.Stat(filepath.Join(dir, "memory.max")); err != nil {
-		t.Skip("the groups below that of the test have no memory controller: ", err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "memory.max"))
+	needtest.Unless(t, "the groups below that of the test have no memory controller", err, fs.ErrNotExist)
 	return dir
 }
 

@@ -11,16 +11,14 @@ import (
 
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/terminal/tty"
+	"asyncrepl/internal/test/needtest"
 )
 
 // through makes a server start through another program: prefix is its command line, to which the
 // server's is appended.
 func through(prefix ...string) func(*testing.T, *started) {
 	return func(t *testing.T, s *started) {
-		path, err := exec.LookPath(prefix[0])
-		if err != nil {
-			t.Skip(err)
-		}
+		path := needtest.Program(t, prefix[0])
 		s.cmd.Path, s.cmd.Args = path, append(prefix, s.cmd.Args...)
 	}
 }
@@ -47,9 +45,8 @@ func python(code string) func(*testing.T, *started) {
 // private makes a server run lines of shell in a mount namespace of its own first.
 func private(lines string) func(*testing.T, *started) {
 	return func(t *testing.T, s *started) {
-		if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
-			t.Skip("mount namespaces need root:", err)
-		}
+		out, err := exec.Command("unshare", "-m", "true").CombinedOutput()
+		needtest.Right(t, "make a mount namespace", err, out)
 		through("unshare", "-m", "sh", "-ec", lines+"\nexec \"$0\" \"$@\"")(t, s)
 	}
 }
@@ -100,17 +97,13 @@ func TestSurroundings(t *testing.T) {
 		},
 		"hidden processes": private("mount -t proc -o hidepid=2 proc /proc"),
 		"first of its namespace": func(t *testing.T, s *started) {
-			if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
-				t.Skip("process namespaces need root:", err)
-			}
+			out, err := exec.Command("unshare", "-pf", "--mount-proc", "true").CombinedOutput()
+			needtest.Right(t, "make a process namespace", err, out)
 			through("unshare", "-pf", "--mount-proc")(t, s)
 			s.apart = true // its pids differ, and the kernel ends all its processes with it
 		},
 		"dash": func(t *testing.T, s *started) {
-			path, err := exec.LookPath("dash")
-			if err != nil {
-				t.Skip(err)
-			}
+			path := needtest.Program(t, "dash")
 			s.cmd.Env = append(s.cmd.Env, "REPL_SHELL="+path)
 		},
 		"low limits": script("ulimit -v 6000000; ulimit -n 64; ulimit -f 64; ulimit -c 0; ulimit -s 1024"),

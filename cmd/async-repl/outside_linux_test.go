@@ -6,14 +6,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"asyncrepl/internal/test/needtest"
 )
 
 // A server that may not inspect every process can't see whether one outside the job reads its
 // terminal. The line about the input then claims nothing.
 func TestInputThatAProgramOutsideMayRead(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can have another user's processes run beside those of a server")
-	}
+	needtest.Root(t, "have another user's processes run beside those of a server")
 	overStdio(t, "a server without tokens serves its own user only")
 	notApart(t, "no program inside reaches a socket outside")
 	t.Parallel()

@@ -2,13 +2,13 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -20,10 +20,7 @@ func newWorkspace(t *testing.T, withUV bool, env ...string) *started {
 	// No link: Python would take its directory for that of an environment.
 	processtest.WriteProgram(t, filepath.Join(bin, "python3"), "#!/bin/sh\nexec '"+realPython()+"' \"$@\"\n")
 	if withUV {
-		uv, err := exec.LookPath("uv")
-		if err != nil {
-			t.Skip("uv is not installed")
-		}
+		uv := needtest.Program(t, "uv")
 		if err := os.Symlink(uv, filepath.Join(bin, "uv")); err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ import (
 	"asyncrepl/internal/place/stream"
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 )
@@ -551,13 +552,9 @@ func TestDialWithALongPath(t *testing.T) {
 // The directory of the sockets can be on a full disk.
 func TestDialOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a file system")
-	}
+	needtest.Root(t, "mount a file system")
 	m := newFarMachine(t)
-	if err := syscall.Mount("tmpfs", m.tmp, "tmpfs", 0, "size=4k,nr_inodes=2,mode=700"); err != nil {
-		t.Skip(err)
-	}
+	needtest.Right(t, "mount a disk", syscall.Mount("tmpfs", m.tmp, "tmpfs", 0, "size=4k,nr_inodes=2,mode=700"), nil)
 	t.Cleanup(func() { syscall.Unmount(m.tmp, syscall.MNT_DETACH) })
 	status, out, said := m.fails(m.dialArgs()...)
 	if status != 1 || out != "" || !strings.Contains(said, "no space left on device") || !strings.Contains(said, m.dir()) {

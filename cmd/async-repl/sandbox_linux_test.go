@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/nstest"
 )
 
@@ -51,7 +52,7 @@ func check(t *testing.T, path string, args ...string) (out string, err error) {
 }
 
 func TestSandboxCheck(t *testing.T) {
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	t.Parallel()
 	out, err := check(t, os.Getenv("PATH"))
 	if err != nil || strings.Contains(out, "fails") || strings.Count(out, "ok  ") < 15 || !strings.Contains(out, "environment: without GITHUB_TOKEN\n") {
@@ -93,7 +94,7 @@ func TestSandboxCheck(t *testing.T) {
 
 // Each error of a bad setting says what to do.
 func TestSandboxCheckOfBadSettings(t *testing.T) {
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	t.Parallel()
 	many := strings.Repeat("a.example,", 1000)
 	for i := range 1000 {
@@ -132,7 +133,7 @@ func TestSandboxCheckOfBadSettings(t *testing.T) {
 
 // What a machine lacks is tried in namespaces of a machine in small.
 func TestSandboxCheckOfAPoorMachine(t *testing.T) {
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	t.Parallel()
 	for script, want := range map[string]string{
 		`echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"`:                                                                                  "async-repl: bwrap: ",
@@ -152,7 +153,7 @@ func TestSandboxCheckOfAPoorMachine(t *testing.T) {
 
 // A job can put another bwrap into a directory of the PATH, which would be started outside.
 func TestSandboxCheckTakesNoBubblewrapOfAJob(t *testing.T) {
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	t.Parallel()
 	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "env/bin"), 0o755))
@@ -192,7 +193,7 @@ func TestSandboxCheckOfABadBubblewrap(t *testing.T) {
 func TestDoctorTriesASandbox(t *testing.T) {
 	overStdio(t, "the doctor starts its own server")
 	notApart(t, "the test says itself whether the doctor's server is in one")
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	t.Parallel()
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bwrap"), []byte("#!/bin/sh\necho some trouble >&2; exit 1\n"), 0o755))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -62,9 +63,7 @@ func as(uid int, code string) func(*testing.T, *started) {
 	return func(t *testing.T, s *started) {
 		overStdio(t, "only the server's own user may connect")
 		inherited(t)
-		if os.Getuid() != 0 {
-			t.Skip("becoming another user needs root")
-		}
+		needtest.Root(t, "become another user")
 		state := newState(t)
 		home, work := filepath.Dir(state), filepath.Join(filepath.Dir(state), "work")
 		self := filepath.Join(home, "server")

@@ -15,6 +15,7 @@ import (
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/serve/tokens"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/readmetest"
 )
@@ -88,9 +89,8 @@ func (s scheme) RoundTrip(r *http.Request) (*http.Response, error) {
 // nginx sends all requests of a tenant to one of several servers, whatever its name is, and those of tokens
 // without a name to one. If a server is down, no other starts jobs for its tenants.
 func TestSeveralServersBehindNginx(t *testing.T) {
-	if _, err := exec.LookPath("nginx"); err != nil {
-		t.Skip("there is no nginx")
-	}
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin") // a package installs it there
+	needtest.Program(t, "nginx")
 	names := []string{"alice", "bob", "0", "a.b.c", "a.b", "Team_1-x.", "a..", "arepl_a", "none", strings.Repeat("x", 64), "carol", "dave"}
 	file := newTokens(t, names...)
 	lines := file.lines(t)

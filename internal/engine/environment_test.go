@@ -4,7 +4,6 @@ package engine_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
@@ -48,10 +48,7 @@ func TestEnvironmentOfJobs(t *testing.T) {
 // The file that a shell would read by BASH_ENV or ENV is read only if the call names it.
 func TestStartUpFilesAreThoseOfTheCall(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
+	bash := needtest.Program(t, "bash")
 	c := config(t)
 	c.Shell = bash
 	write := func(name, text string) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/process/cgroup"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -99,9 +99,7 @@ print(sys.prefix == sys.base_prefix, sys.executable, os.environ["PATH"].split(os
 // A session has the limit of its memory that it asked for, and the status says what it limits.
 func TestMemoryOfSessions(t *testing.T) {
 	inFull(t)
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux limits memory")
-	}
+	needtest.Linux(t, "limits of memory")
 	t.Parallel()
 	c := config(t)
 	b := newBench(t, c)

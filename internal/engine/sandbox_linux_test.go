@@ -14,7 +14,7 @@ import (
 	"asyncrepl/internal/engine"
 	"asyncrepl/internal/sandbox"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs/jobstest"
 )
@@ -26,7 +26,7 @@ const sealsVar = "REPL_TEST_SEALS"
 // their seals.
 func inside(t testing.TB, run string, files []string) *exec.Cmd {
 	t.Helper()
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	args := []string{"--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--die-with-parent"}
 	var seals []sandbox.Seal
 	for _, f := range files {

@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/jobs"
 )
 
@@ -273,9 +274,7 @@ func TestBadInput(t *testing.T) {
 		}, 1, "permission denied", ""},
 		"open to others": {func(t *testing.T, c *Config, run string) { must.Do(t, os.Chmod(c.State, 0o777)) }, 1, "other users can write to", ""},
 		"of another user": {func(t *testing.T, c *Config, run string) {
-			if !root {
-				t.Skip("it takes root to give a directory away")
-			}
+			needtest.Root(t, "give a directory away")
 			must.Do(t, os.Chown(c.State, 4711, 4711))
 		}, 1, "belongs to another user: set REPL_STATE_DIR", ""},
 		"long paths": {func(t *testing.T, c *Config, run string) {

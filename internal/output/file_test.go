@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/output"
 	"asyncrepl/internal/output/outputtest"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/racetest"
 )
 
@@ -157,12 +158,9 @@ func TestDiscardRemovesTheFiles(t *testing.T) {
 
 // openFiles returns how many files below dir this process has open.
 func openFiles(t *testing.T, dir string) (n int) {
-	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil || len(fds) == 0 {
-		t.Skip("this system does not list open files", err)
-	}
-	for _, fd := range fds {
-		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, dir) {
+	needtest.Linux(t, "a list of descriptors")
+	for _, fd := range must.Get(os.ReadDir("/proc/self/fd"))(t) {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, dir) {
 			n++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"asyncrepl/internal/process/processtest"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // Commands, flags and the ids of jobs that a command can be about are completed.
@@ -47,10 +48,7 @@ func TestScriptsOfCompletionAreRead(t *testing.T) {
 			if script.code != 0 || !strings.Contains(script.out, "async-repl") || script.err != "" {
 				t.Fatalf("%.200q, %q, exit %d", script.out, script.err, script.code)
 			}
-			path, err := exec.LookPath(shell)
-			if err != nil {
-				t.Skip(err)
-			}
+			path := needtest.Program(t, shell)
 			file := filepath.Join(t.TempDir(), "script")
 			must.Do(t, os.WriteFile(file, []byte(script.out), 0o600))
 			if out, err := exec.Command(path, "-n", file).CombinedOutput(); err != nil {
@@ -62,10 +60,7 @@ func TestScriptsOfCompletionAreRead(t *testing.T) {
 
 // bash completes the id of a job as it does for a person.
 func TestBashCompletesJobs(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
+	bash := needtest.Program(t, "bash")
 	w, r := remotely(t)
 	id := r.start("read x")
 	r.asks(id)

@@ -4,7 +4,6 @@ package runner_test
 
 import (
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +11,12 @@ import (
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/process/ladder"
 	"asyncrepl/internal/runner"
+	"asyncrepl/internal/test/needtest"
 )
 
 // A probe measures the whole tree while it lives, and says so when it is gone.
 func TestProbe(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux shows what other processes use")
-	}
+	needtest.Linux(t, "a probe of other processes")
 	owner, err := process.NewOwner(process.Config{})
 	if err != nil {
 		t.Fatal(err)

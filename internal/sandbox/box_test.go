@@ -21,7 +21,7 @@ import (
 
 	"asyncrepl/internal/sandbox"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -143,7 +143,7 @@ func TestOnlyOptionsOfOldBubblewrap(t *testing.T) {
 // git runs git outside as the user of the world.
 func (w *world) git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	nstest.Need(t, "git")
+	needtest.Program(t, "git")
 	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "protocol.file.allow=always"}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+w.home(""), "GIT_CONFIG_NOSYSTEM=1")
 	if w.UID != os.Getuid() {

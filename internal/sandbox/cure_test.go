@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/nstest"
 )
 
@@ -58,7 +59,7 @@ func TestCure(t *testing.T) {
 
 // What bubblewrap really prints if it can't make namespaces has a cure.
 func TestCureOfRealRefusals(t *testing.T) {
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	for script, want := range map[string]string{
 		"echo 0 >/proc/sys/user/max_user_namespaces; exec bwrap --unshare-user --ro-bind / / true":                      "namespaces",
 		"echo 0 >/proc/sys/user/max_net_namespaces; exec bwrap --unshare-user --unshare-net --ro-bind / / true":         "/proc/sys/user",

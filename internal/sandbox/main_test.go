@@ -17,7 +17,7 @@ import (
 
 	"asyncrepl/internal/sandbox"
 	"asyncrepl/internal/test/must"
-	"asyncrepl/internal/test/nstest"
+	"asyncrepl/internal/test/needtest"
 )
 
 // parts are the programs that the test binary plays if its first argument names one.
@@ -170,7 +170,7 @@ const ordinary = 54321
 // world.
 func newWorld(t testing.TB, uid int) *world {
 	t.Helper()
-	nstest.Need(t, "bwrap")
+	needtest.Program(t, "bwrap")
 	dir := must.Get(os.MkdirTemp("/tmp", "sandbox-"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := &world{Dir: dir, UID: uid, Facts: make(map[string]string)}

@@ -16,6 +16,7 @@ import (
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -94,9 +95,7 @@ func TestPeerThatHasEnded(t *testing.T) {
 }
 
 func TestPeerOfAnotherUserIsRefused(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needtest.Root(t, "become another user")
 	d := openDir(t)
 	l := must.Get(d.Listen(identity))(t)
 	defer l.Close()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 const identity = "0123456789abcdef01234567"
@@ -86,9 +87,7 @@ func TestDirectoryIsRefused(t *testing.T) {
 		"open":   {func(_ *testing.T, _, path string) error { return os.Mkdir(path, 0o755) }, "mode 755"},
 		"closed": {func(_ *testing.T, _, path string) error { return os.Mkdir(path, 0o500) }, "mode 500"},
 		"another user's": {func(t *testing.T, _, path string) error {
-			if os.Getuid() != 0 {
-				t.Skip("only root can give a directory away")
-			}
+			needtest.Root(t, "give a directory away")
 			return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 65534, 65534))
 		}, "belongs to user 65534"},
 		"replaceable by all":        {func(_ *testing.T, above, _ string) error { return os.Chmod(above, 0o777) }, "can be changed by other users"},
@@ -116,9 +115,7 @@ func TestDirectoryIsRefused(t *testing.T) {
 }
 
 func giveAway(t *testing.T, dir string, mode fs.FileMode) error {
-	if os.Getuid() != 0 {
-		t.Skip("only root can give a directory away")
-	}
+	needtest.Root(t, "give a directory away")
 	return errors.Join(os.Chmod(dir, mode), os.Chown(dir, 65534, 65534))
 }
 

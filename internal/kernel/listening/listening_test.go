@@ -18,6 +18,7 @@ import (
 	"asyncrepl/internal/kernel/listening"
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -27,16 +28,6 @@ const patience = polltest.Patience
 func ourselves() ([]procfs.Process, error) {
 	s, err := procfs.Inspect(os.Getpid())
 	return []procfs.Process{s.Process}, err
-}
-
-func listen(t testing.TB, network, address string) net.Listener {
-	t.Helper()
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
 }
 
 // A job is followed, and receives its reports.
@@ -83,14 +74,14 @@ func TestPortsAreReported(t *testing.T) {
 	tree := listening.NewTree(ourselves)
 	defer tree.Close()
 	j := follow(tree, true)
-	a := listen(t, "tcp4", "127.0.0.1:0")
+	a := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	j.says(t, a)
-	b := listen(t, "tcp6", "[::1]:0")
+	b := needtest.Listen(t, "tcp6", "[::1]:0")
 	j.says(t, a, b)
 	if _, err := net.Dial("tcp", a.Addr().String()); err != nil {
 		t.Error(err)
 	}
-	c := listen(t, "tcp4", "0.0.0.0:0")
+	c := needtest.Listen(t, "tcp4", "0.0.0.0:0")
 	j.says(t, a, b, c)
 	a.Close()
 	j.says(t, b, c)
@@ -101,11 +92,11 @@ func TestPortsBelongToOneJob(t *testing.T) {
 	tree := listening.NewTree(ourselves)
 	defer tree.Close()
 	first := follow(tree, true)
-	a := listen(t, "tcp4", "127.0.0.1:0")
+	a := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	first.says(t, a)
 	tree.Rest()
 	second := follow(tree, true)
-	b := listen(t, "tcp4", "127.0.0.1:0")
+	b := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	second.says(t, b)
 	a.Close()
 	b.Close()
@@ -120,15 +111,15 @@ func TestPortOfAShortJobIsNotThatOfALaterOne(t *testing.T) {
 			tree := listening.NewTree(ourselves)
 			defer tree.Close()
 			first := follow(tree, true)
-			first.says(t, listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
-			listen(t, "tcp4", "127.0.0.1:0")
+			first.says(t, needtest.Listen(t, "tcp4", "127.0.0.1:0")) // and a poll is over
+			needtest.Listen(t, "tcp4", "127.0.0.1:0")
 			tree.Rest()
 			for range between {
 				follow(tree, true)
 				tree.Rest()
 			}
 			later := follow(tree, between == 0)
-			later.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+			later.says(t, needtest.Listen(t, "tcp4", "127.0.0.1:0"))
 		})
 	}
 }
@@ -144,10 +135,10 @@ func TestPortsBeforeAJobThatBeginsDuringASearch(t *testing.T) {
 		return ourselves()
 	})
 	defer tree.Close()
-	listen(t, "tcp4", "127.0.0.1:0")
+	needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	follow(tree, false)
 	<-begun
-	later.says(t, listen(t, "tcp4", "127.0.0.1:0"))
+	later.says(t, needtest.Listen(t, "tcp4", "127.0.0.1:0"))
 }
 
 // A tree that could not be listed is searched again.
@@ -161,7 +152,7 @@ func TestFailedSearchIsRepeated(t *testing.T) {
 	})
 	defer tree.Close()
 	// Even if the poll of an earlier test is under way, no earlier job can have opened the port.
-	a := listen(t, "tcp4", "127.0.0.1:0")
+	a := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	follow(tree, false).says(t, a)
 }
 
@@ -169,8 +160,8 @@ func TestFailedSearchIsRepeated(t *testing.T) {
 func TestWatched(t *testing.T) {
 	epoll := must.Get(unix.EpollCreate1(unix.EPOLL_CLOEXEC))(t)
 	defer unix.Close(epoll)
-	watched := listen(t, "tcp4", "127.0.0.1:0")
-	listen(t, "tcp4", "127.0.0.1:0")
+	watched := needtest.Listen(t, "tcp4", "127.0.0.1:0")
+	needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	connection := must.Get(net.Dial("tcp", watched.Addr().String()))(t)
 	defer connection.Close()
 	for _, c := range []any{watched, connection} {

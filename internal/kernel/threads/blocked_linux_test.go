@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -68,10 +69,8 @@ func TestBlockedByAFileLock(t *testing.T) {
 	f := must.Get(os.Create(path))(t)
 	defer f.Close()
 	must.Do(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
-	cmd := exec.Command("flock", path, "true")
-	if err := cmd.Start(); err != nil {
-		t.Skip(err)
-	}
+	cmd := exec.Command(needtest.Program(t, "flock"), path, "true")
+	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	polltest.Until(t, "the lock", func() bool {

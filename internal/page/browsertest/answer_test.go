@@ -5,7 +5,6 @@ package browsertest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
@@ -96,10 +96,7 @@ func TestKeyLeavesTheFocus(t *testing.T) {
 // vi is used by keys.
 func TestViOnThePage(t *testing.T) {
 	b := newBench(t)
-	vi, err := exec.LookPath("vi")
-	if err != nil {
-		t.Skip("there is no vi")
-	}
+	vi := needtest.Program(t, "vi")
 	file := filepath.Join(t.TempDir(), "file")
 	j := b.terminal(fmt.Sprintf("TERM=xterm %s -u NONE %s", vi, file))
 	tb := b.open(path(j))

@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // An engine of another user is left out, with a word.
 func TestEngineOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can listen as another user")
-	}
+	needtest.Root(t, "listen as another user")
 	w := newWorld(t)
 	s := w.serve()
 	j := s.asking("read x")

@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // mounted returns a carrier whose home is a file system of its own, with options of mount. It skips the test if
 // the system lets no program make one.
 func mounted(t testing.TB, options string) (argv []string, home, temp string) {
 	t.Helper()
-	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
-		t.Skipf("a file system can't be mounted here: %s", out)
-	}
+	out, err := exec.Command(needtest.Program(t, "unshare"), "-rm", "true").CombinedOutput()
+	needtest.Right(t, "mount a file system", err, out)
 	home, temp = t.TempDir(), t.TempDir()
 	return []string{"env", "-i", "HOME=" + home, "TMPDIR=" + temp, "unshare", "-rm",
 		"sh", "-c", `mount -t tmpfs -o ` + options + ` tmpfs "$HOME" && exec "$0"`}, home, temp

@@ -19,6 +19,7 @@ import (
 
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // openDoor returns the door of a key.
@@ -41,9 +42,7 @@ func public(t *testing.T) string {
 // asAnother runs f as another user. Only the thread of f changes its user, and it ends with f.
 func asAnother(t *testing.T, f func()) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needtest.Root(t, "become another user")
 	done := make(chan struct{})
 	go func() { // ends with f
 		defer close(done)

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // An apiServer answers kubectl about pods, as the API server of Kubernetes does, and runs none. With it, the
@@ -113,9 +113,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kubeconfig makes kubectl talk to the server at address, with one context.
 func kubeconfig(t *testing.T, address string) {
 	t.Helper()
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("kubectl is not installed")
-	}
+	needtest.Program(t, "kubectl")
 	home := t.TempDir()
 	path := filepath.Join(home, "kubeconfig")
 	must.Do(t, os.WriteFile(path, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "here",

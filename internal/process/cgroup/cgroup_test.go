@@ -13,10 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -119,19 +121,26 @@ func partEater() {
 	}
 }
 
+// ours returns the directory of the test's own group. It skips the test if the system has none of version 2, or mounts
+// none that this program is in.
+func ours(t *testing.T) string {
+	t.Helper()
+	mounts := string(must.Get(os.ReadFile("/proc/self/mountinfo"))(t))
+	group := string(must.Get(os.ReadFile("/proc/self/cgroup"))(t))
+	if !strings.Contains(mounts, " - cgroup2 ") || !strings.Contains("\n"+group, "\n0::/") || strings.Contains("\n"+group, "\n0::/..") || strings.Contains(mounts, " /.. /sys/fs/cgroup") {
+		t.Skip("no control groups of version 2")
+	}
+	return must.Get(current())(t)
+}
+
 // base makes an empty group with the memory controller, below ours. It skips the test if that can't
 // be done.
 func base(t *testing.T) string {
 	t.Helper()
-	here, err := current()
-	if err != nil {
-		t.Skip("no control groups: ", err)
-	}
+	here := ours(t)
 	write(here, "cgroup.subtree_control", "+memory") // an error: the group below has no controller
 	dir, err := os.MkdirTemp(here, "async-repl-test-")
-	if err != nil {
-		t.Skip("our control group can't be written: ", err)
-	}
+	needtest.Unless(t, "our control group can't be written", err, fs.ErrPermission, syscall.EROFS, fs.ErrNotExist)
 	t.Cleanup(func() { // the guard ends last
 		polltest.Check(t, func() error { return os.Remove(dir) })
 	})
@@ -181,14 +190,9 @@ func TestIncludedProcess(t *testing.T) {
 
 // Only the process itself is included, and not its other children or another process with its pid.
 func TestIncludedMember(t *testing.T) {
-	here, err := current()
-	if err != nil {
-		t.Skip("no control groups: ", err)
-	}
+	here := ours(t)
 	dir, err := os.MkdirTemp(here, "async-repl-test-")
-	if err != nil {
-		t.Skip("our control group can't be written: ", err)
-	}
+	needtest.Unless(t, "our control group can't be written", err, fs.ErrPermission, syscall.EROFS, fs.ErrNotExist)
 	t.Cleanup(func() { polltest.Check(t, func() error { return os.Remove(dir) }) })
 	front := exec.Command("/bin/sh", "-c", `echo $$ > "$1/cgroup.procs"; sleep 1000 & "$2" part-member "$1" $$; kill $!; wait`, "sh", dir, need(os.Executable()))
 	out, err := front.CombinedOutput()

@@ -17,14 +17,13 @@ import (
 
 	"asyncrepl/internal/sandbox/proxy"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // run runs a program that reaches everything by the proxy, and returns what it printed.
 func (w *world) run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("there is no %s", name)
-	}
+	needtest.Program(t, name)
 	dir := t.TempDir()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -28,6 +28,7 @@ import (
 	"asyncrepl/internal/sandbox"
 	"asyncrepl/internal/sandbox/proxy"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/nstest"
 	"asyncrepl/internal/test/polltest"
 )
@@ -39,7 +40,7 @@ func init() {
 // isolated returns a command that runs a part in a network namespace of its own.
 func isolated(t *testing.T, part string) *exec.Cmd {
 	t.Helper()
-	nstest.Need(t, "ip")
+	needtest.Program(t, "ip")
 	cmd := exec.Command("/proc/self/exe", part)
 	nstest.Isolate(cmd, unix.CLONE_NEWNET)
 	return cmd
@@ -93,9 +94,7 @@ func TestListenerOfAnotherNamespace(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Skipf("no user namespaces: %v", err)
-	}
+	needtest.Right(t, "make a user namespace", cmd.Start(), nil)
 	theirs.Close()
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(fds[0], make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)

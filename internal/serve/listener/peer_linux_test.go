@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 const nobody = 65534
@@ -21,9 +22,7 @@ const nobody = 65534
 // as runs f as another user. Only the thread of f changes its user, and it ends with f.
 func as(t *testing.T, uid int, f func()) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needtest.Root(t, "become another user")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -76,16 +75,6 @@ func dial(network, address string) (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-func listen(t *testing.T, network, address string) net.Listener {
-	t.Helper()
-	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
 func TestPeerIsTheUserWhoHasConnected(t *testing.T) {
 	for name, c := range map[string]struct{ network, listen, dial string }{
 		"IPv4":                      {"tcp4", "127.0.0.1:0", "127.0.0.1"},
@@ -98,7 +87,7 @@ func TestPeerIsTheUserWhoHasConnected(t *testing.T) {
 			if c.network == "unix" {
 				c.listen = openSocket(t)
 			}
-			l := listen(t, c.network, c.listen)
+			l := needtest.Listen(t, c.network, c.listen)
 			to := l.Addr().String()
 			if a, ok := l.Addr().(*net.TCPAddr); ok {
 				to = net.JoinHostPort(c.dial, strconv.Itoa(a.Port))
@@ -141,7 +130,7 @@ func ends(server *net.TCPConn) (own, other netip.AddrPort) {
 
 // A socket that its process has closed is nobody's: the kernel reports root as its user.
 func TestClosedPeerIsOfNoUser(t *testing.T) {
-	l := listen(t, "tcp4", "127.0.0.1:0")
+	l := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	p := connect(t, l, l.Addr().String())
 	p.client.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 	own, other := ends(p.server.(*net.TCPConn))
@@ -158,7 +147,7 @@ func TestClosedPeerIsOfNoUser(t *testing.T) {
 
 // A socket that listens where the peer was connected from is not the peer.
 func TestListenerAtThePeersAddressIsNotThePeer(t *testing.T) {
-	l := listen(t, "tcp4", "127.0.0.1:0")
+	l := needtest.Listen(t, "tcp4", "127.0.0.1:0")
 	never := netip.MustParseAddrPort("127.0.0.1:1")
 	at := l.Addr().(*net.TCPAddr).AddrPort()
 	for name, find := range map[string]func(own, other netip.AddrPort) (int, error){"sock_diag": askForUser, "table": searchUser} {
@@ -169,10 +158,10 @@ func TestListenerAtThePeersAddressIsNotThePeer(t *testing.T) {
 }
 
 func TestUsersOfLoopbackAreShown(t *testing.T) {
-	if err := CanTellPeer(listen(t, "tcp4", "127.0.0.1:0").Addr()); err != nil {
+	if err := CanTellPeer(needtest.Listen(t, "tcp4", "127.0.0.1:0").Addr()); err != nil {
 		t.Error(err)
 	}
-	if err := CanTellPeer(listen(t, "tcp6", "[::1]:0").Addr()); err != nil {
+	if err := CanTellPeer(needtest.Listen(t, "tcp6", "[::1]:0").Addr()); err != nil {
 		t.Error(err)
 	}
 	if err := CanTellPeer(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}); err == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // A line that is written after the new file has appeared is in it.
@@ -65,9 +66,7 @@ func TestLog(t *testing.T) {
 // A log that can't be written is reported once, and a path that can't be opened again keeps the old
 // file.
 func TestLogThatCannotBeWritten(t *testing.T) {
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("needs /dev/full")
-	}
+	needtest.Linux(t, "/dev/full")
 	dir := t.TempDir()
 	if _, err := Open(filepath.Join(dir, "none", "access.log"), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a log in a directory that does not exist was opened")

@@ -1,14 +1,13 @@
 package waiting
 
 import (
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/terminal/tty/ttytest"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 	"asyncrepl/internal/test/racetest"
 )
@@ -257,9 +256,7 @@ func TestRealPrograms(t *testing.T) {
 		"script": {[]string{"script", "-q", "-c", "cat", "/dev/null"}, false, kindKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(c.argv[0]); err != nil {
-				t.Skip(err)
-			}
+			needtest.Program(t, c.argv[0])
 			t.Parallel()
 			p := start(t, append([]string{"env", "TERM=xterm-256color", "HOME=" + t.TempDir()}, c.argv...))
 			for reported := p.watch(t); ; {
@@ -275,12 +272,8 @@ func TestRealPrograms(t *testing.T) {
 // TestOtherUser scans a program of another user, which su runs in a session of its own: root sees
 // it wait.
 func TestOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("the kernel shows another user's program to root only")
-	}
-	if _, err := exec.LookPath("su"); err != nil {
-		t.Skip(err)
-	}
+	needtest.Root(t, "see another user's program wait")
+	needtest.Program(t, "su")
 	for name, c := range map[string]struct{ line, kind string }{
 		"read":   {"read x", kindLine},
 		"secret": {"stty -echo; read x", kindSecret},

@@ -16,6 +16,7 @@ import (
 	"asyncrepl/internal/kernel/threads"
 	"asyncrepl/internal/terminal/tty/ttytest"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
 
@@ -145,10 +146,7 @@ func TestProgramsOfRootMayNotBeInspected(t *testing.T) {
 // hidingShell returns the path of a bash of which the kernel shows nothing: its user may not read
 // its file.
 func hidingShell(t *testing.T) string {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
+	bash := needtest.Program(t, "bash")
 	code := must.Get(os.ReadFile(bash))(t)
 	hides := t.TempDir() + "/hides"
 	must.Do(t, os.WriteFile(hides, code, 0o111))
@@ -157,10 +155,7 @@ func hidingShell(t *testing.T) string {
 
 // getsRoot skips the test if the program does not get the rights of root here.
 func getsRoot(t *testing.T, name string) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skip(err)
-	}
+	path := needtest.Program(t, name)
 	info := must.Get(os.Stat(path))(t)
 	var fs unix.Statfs_t
 	must.Do(t, unix.Statfs(path, &fs))

@@ -7,18 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"testing"
 )
-
-// Need skips the test if the PATH lacks one of the programs.
-func Need(t testing.TB, programs ...string) {
-	t.Helper()
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("there is no " + name)
-		}
-	}
-}
 
 // Isolate has a command start as root of a new user namespace, in which it can mount, and in the other new
 // namespaces that flags name. Starting it fails with EPERM if the system lets no program make namespaces.
