@@ -111,7 +111,7 @@ Query()`, "on")
 }
 
 // polars takes only a SIGINT while a query runs. It needs an interpreter that has polars, which
-// PYREPL_TEST_PYTHON names.
+// PYREPL_TEST_PYTHON names. .ci/run makes one.
 func TestInterruptOfPolars(t *testing.T) {
 	t.Parallel()
 	python := realPython(t)

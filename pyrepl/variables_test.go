@@ -29,7 +29,8 @@ func TestReceiptNamesNewAndGoneVariables(t *testing.T) {
 }
 
 // The shapes of arrays and frames are known, whatever the version of their library. It needs an
-// interpreter that has one of them, which PYREPL_TEST_PYTHON names; .ci/run makes one.
+// interpreter that has one of them, which PYREPL_TEST_PYTHON names. .ci/run makes one without torch and jax, which are
+// too large for it.
 func TestVariablesOfLibraries(t *testing.T) {
 	t.Parallel()
 	libraries := map[string]struct {

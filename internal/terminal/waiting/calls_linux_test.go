@@ -238,7 +238,7 @@ func manyScans() int {
 }
 
 // TestRealPrograms scans programs that edit lines, as far as the machine has them. TestPrograms of
-// cmd/async-repl runs those that the gate can install.
+// cmd/async-repl runs those that the gate can install, and .ci/long installs these.
 func TestRealPrograms(t *testing.T) {
 	if testing.Short() || racetest.Enabled {
 		t.Skip("jshell alone computes for 2 s, and TestLoops has a program that asks as it does")
@@ -251,7 +251,7 @@ func TestRealPrograms(t *testing.T) {
 		"vim":    {[]string{"vim", "-u", "NONE", "-i", "NONE"}, true, kindKey},
 		"htop":   {[]string{"htop"}, true, kindKey},
 		"irb":    {[]string{"irb", "-f"}, true, kindKey},
-		"php":    {[]string{"php", "-n", "-a"}, true, kindKey},
+		"php":    {[]string{"php", "-a"}, true, kindKey}, // its files of settings load readline
 		"jshell": {[]string{"jshell", "-R-Duser.home=/nonexistent"}, true, kindKey},
 		"script": {[]string{"script", "-q", "-c", "cat", "/dev/null"}, false, kindKey},
 	} {
