@@ -219,6 +219,7 @@ func TestAttachNeedsTerminals(t *testing.T) {
 	polltest.Until(t, "the job has ended", func() bool { return r.doc(ended).Receipt != nil })
 	python := r.tool("execute_python", map[string]any{"code": "input()", "wait_seconds": 60}).Header("Job ID")
 	pipes := r.tool("execute_command_async", map[string]any{"command": "sleep 100", "tty": false, "wait_seconds": 0}).Header("Job ID")
+	polltest.Until(t, "the job has started", func() bool { return !r.doc(pipes).Started.IsZero() })
 	for id, want := range map[string]string{
 		ended: "has ended: completed: async-repl logs", python: "is a Python job, which has no screen: use async-repl send and async-repl logs -f\n", pipes: "has no terminal, so there is no screen: use async-repl send and async-repl logs -f\n",
 	} {
