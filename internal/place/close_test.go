@@ -370,9 +370,7 @@ func TestAdoptedJobIsAsItWasKnown(t *testing.T) {
 		}})
 		s := withFile(t, m, dir)
 		kept := s.startAs(server.Start{Tool: "print", Kind: jobs.Shell, Keep: true})
-		for jobstest.Output(kept) != "early\n" || kept.Record().Started.IsZero() {
-			time.Sleep(time.Millisecond)
-		}
+		await(t, "the start of the job", func() bool { return jobstest.Output(kept) == "early\n" && !kept.Record().Started.IsZero() })
 		s.close()
 		later := withFile(t, m, dir)
 		m.set(func() { m.fails = errors.New("no route") })

@@ -182,17 +182,13 @@ func TestLeftProcesses(t *testing.T) {
 			t.Errorf("%+v, %t", left, ok)
 		}
 		s.m.set(func() { s.m.fails = nil })
-		for len(j.Record().Receipt.Left) != 1 {
-			time.Sleep(time.Second)
-		}
+		await(t, "the receipt", func() bool { return len(j.Record().Receipt.Left) == 1 })
 		jobstest.PrintsLate(t, j, "late\n")
 		left, ok := j.Cleanup(t.Context(), jobs.Stop{From: jobs.Terminate})
 		if !ok || left.Err != nil || len(left.Ended) != 1 || (<-cleaned).From != jobs.Terminate {
 			t.Errorf("%+v, %t", left, ok)
 		}
-		for len(j.Record().Receipt.Left) != 0 {
-			time.Sleep(time.Second)
-		}
+		await(t, "the receipt", func() bool { return len(j.Record().Receipt.Left) == 0 })
 		synctest.Wait()
 		if _, ok := j.Cleanup(t.Context(), jobs.Stop{}); ok {
 			t.Error("something is left to clean up")

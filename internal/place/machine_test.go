@@ -429,6 +429,16 @@ func lost(t testing.TB, j *jobs.Job) jobs.Link {
 	return j.Live().Link()
 }
 
+// await waits until something is true, for an hour of the bubble's time.
+func await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Hour); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited an hour without success for %s", what)
+		}
+	}
+}
+
 // becomes waits until something is true of a job that has not ended.
 func becomes(t testing.TB, j *jobs.Job, what string, is func(jobs.Record, jobs.Link) bool) {
 	t.Helper()

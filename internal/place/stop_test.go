@@ -135,9 +135,7 @@ func TestGivenUp(t *testing.T) {
 				there := s.there(j)
 				c.back(s, j)
 				s.m.set(func() { s.m.fails = nil })
-				for j.Record().Receipt.Detail == r.Receipt.Detail {
-					time.Sleep(time.Second)
-				}
+				await(t, "the fate of the job", func() bool { return j.Record().Receipt.Detail != r.Receipt.Detail })
 				jobstest.EndsAs(t, j, "cancelled ("+lost1+c.fate+")")
 				if c.there != "" {
 					jobstest.EndsAs(t, there, c.there)
@@ -169,9 +167,9 @@ func TestStopOfALostStart(t *testing.T) {
 				}
 				s := serve(t, m, nil)
 				j := s.start("stubborn")
-				for s.host() == nil || s.host().connected() == nil || arrived && s.there(j) == nil {
-					time.Sleep(time.Millisecond)
-				}
+				await(t, "a link", func() bool {
+					return s.host() != nil && s.host().connected() != nil && (!arrived || s.there(j) != nil)
+				})
 				synctest.Wait()
 				m.set(func() { m.fails = errors.New("no route") })
 				m.wire().Close()
@@ -185,9 +183,7 @@ func TestStopOfALostStart(t *testing.T) {
 				if arrived {
 					fate = "ended there when it was back"
 				}
-				for strings.Contains(j.Record().Receipt.Detail, "may") {
-					time.Sleep(time.Second)
-				}
+				await(t, "the fate of the job", func() bool { return !strings.Contains(j.Record().Receipt.Detail, "may") })
 				jobstest.EndsAs(t, j, "cancelled (given up while gpu was out of reach; "+fate+")")
 			})
 		})
@@ -224,9 +220,7 @@ func TestStartAfterItsStop(t *testing.T) {
 		j.Stop(jobs.Stop{By: jobs.Agent})
 		jobstest.End(t, j)
 		m.set(func() { m.fails = nil })
-		for strings.Contains(j.Record().Receipt.Detail, "may") {
-			time.Sleep(time.Second)
-		}
+		await(t, "the fate of the job", func() bool { return !strings.Contains(j.Record().Receipt.Detail, "may") })
 		close(may)
 		time.Sleep(time.Second)
 		if ran.Load() != 0 {
