@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 )
 
 // start starts bash with a script that ends when its input does, and returns once it has printed a
@@ -191,8 +192,7 @@ func TestDisposition(t *testing.T) {
 		}
 	}
 	s.Signal(syscall.SIGSTOP)
-	for !must.Get(Inspect(s.PID))(t).Stopped() {
-	}
+	polltest.Until(t, "the stop", func() bool { return must.Get(Inspect(s.PID))(t).Stopped() })
 	s.Signal(syscall.SIGUSR1)
 	if got, err := s.Disposition(syscall.SIGUSR1); err != nil || got != (Disposition{Caught: true, Pending: true}) {
 		t.Errorf("a signal that a stopped process has not taken: %+v, %v", got, err)

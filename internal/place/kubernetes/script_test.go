@@ -15,6 +15,7 @@ import (
 
 	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 )
 
 // first starts the command that a pod of engine starts first, in a home of its own.
@@ -86,13 +87,7 @@ func TestFirstCommandEndsBySIGTERM(t *testing.T) {
 	t.Parallel()
 	cmd, home, out := first(t, allocation.Engine{Workspace: "/", Setup: `: >"$HOME/set"`, Find: finds, Idle: time.Hour})
 	must.Do(t, cmd.Start())
-	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(home, "set")); err == nil {
-			break
-		} else if time.Since(begin) > time.Minute {
-			t.Fatalf("the setup did not run: %s", out)
-		}
-	}
+	polltest.Until(t, "the setup", func() bool { _, err := os.Stat(filepath.Join(home, "set")); return err == nil })
 	must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
 		t.Errorf("it ended with %v, not by its own trap: %s", cmd.ProcessState, out)

@@ -12,6 +12,7 @@ import (
 
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/needtest"
+	"asyncrepl/internal/test/polltest"
 )
 
 // A line that is written after the new file has appeared is in it.
@@ -22,8 +23,11 @@ func TestNoLineGoesToTheOldFileOnceThereIsANewOne(t *testing.T) {
 		must.Do(t, os.Rename(path, path+".1"))
 		reopened := make(chan error, 1) // read after the line
 		go func() { reopened <- l.Reopen() }()
-		for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
-			runtime.Gosched()
+		end := time.Now().Add(polltest.Patience)
+		for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) { // a wait of a millisecond would see it too late
+			if runtime.Gosched(); time.Now().After(end) {
+				t.Fatal("there is no new file")
+			}
 		}
 		l.Observe(Request{Method: "GET"})
 		if err := <-reopened; err != nil {
