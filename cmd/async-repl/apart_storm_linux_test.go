@@ -136,9 +136,9 @@ func TestTokenComesBackWhileTheTenantEnds(t *testing.T) {
 	ended := 0
 	call := func(tool string, args map[string]any) client.Reply {
 		t.Helper()
-		for {
+		for deadline := time.Now().Add(longest); ; {
 			r, err := alice.Call(s.ctx(), tool, args)
-			if errors.Is(err, client.ErrTool) && (strings.Contains(err.Error(), "Call again") || strings.Contains(err.Error(), "nothing was started")) {
+			if errors.Is(err, client.ErrTool) && (strings.Contains(err.Error(), "Call again") || strings.Contains(err.Error(), "nothing was started")) && time.Now().Before(deadline) {
 				ended++
 				continue
 			}

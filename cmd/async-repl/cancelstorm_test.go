@@ -95,7 +95,7 @@ func (s *storm) endOne(t *testing.T, r *rand.Rand, session string) {
 		tool, args = "execute_python", map[string]any{"code": fmt.Sprintf("import subprocess; subprocess.run('%s', shell=True); input()", line), "session": session}
 	}
 	args["wait_seconds"] = 0
-	started, err := s.Call(t.Context(), tool, args)
+	started, err := s.Call(s.ctx(), tool, args)
 	if err != nil {
 		t.Error(err)
 		return
@@ -147,9 +147,9 @@ func checkEnd(t *testing.T, end client.Reply, what, tag string) {
 
 // try is do for goroutines that are not the test's.
 func (s *storm) try(t *testing.T, tool string, args ...any) client.Reply {
-	r, err := s.Call(t.Context(), tool, pairs(args))
+	r, err := s.Call(s.ctx(), tool, pairs(args))
 	if err != nil {
-		t.Error(err)
+		t.Errorf("%s: %v", tool, err)
 	}
 	return r
 }

@@ -116,8 +116,9 @@ func TestNothingOutlivesTheServer(t *testing.T) {
 func (s *started) callInFlight(command string) <-chan client.Reply {
 	s.t.Helper()
 	reply := make(chan client.Reply, 1)
+	ctx := s.ctx()
 	go func() { // ends with its call
-		got, err := s.Call(s.t.Context(), "execute_command_async", pairs([]any{"command", command, "wait_seconds", 100}))
+		got, err := s.Call(ctx, "execute_command_async", pairs([]any{"command", command, "wait_seconds", 100}))
 		if err != nil {
 			s.t.Error(err)
 		}

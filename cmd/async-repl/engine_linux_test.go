@@ -77,6 +77,7 @@ func (a *attached) launch() {
 	a.cmd.ExtraFiles = append([]*os.File{theirs}, a.cmd.ExtraFiles...)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	must.Do(t, a.cmd.Start())
+	t.Cleanup(a.quitBeforeTheTimeout())
 	t.Cleanup(func() {
 		a.cmd.Process.Kill() // the guard ends the rest
 		a.cmd.Wait()
@@ -294,6 +295,7 @@ func TestEngineHasNothingOfItsClient(t *testing.T) {
 	a.launch()
 	theirs.Close()
 	a.greet(sockets.Hello{})
+	must.Do(t, inherited.SetReadDeadline(time.Now().Add(patience)))
 	if n, err := inherited.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("a descriptor of the client is open: %d, %v", n, err)
 	}

@@ -218,8 +218,9 @@ func TestNothingTypedIsRecorded(t *testing.T) {
 	r := s.do("execute_command_async", "command", "echo recorded; read -s x; echo read; sleep 1000", "env", map[string]string{"GIVEN": "given-4711"}, "wait_seconds", 0)
 	id := r.Header("Job ID")
 	s.prints(id, "recorded")
-	for s.do("check_job_status", "job_id", id, "wait_seconds", 1).Header("Waiting") == "" {
-	}
+	polltest.Until(t, "the job to wait", func() bool {
+		return s.do("check_job_status", "job_id", id, "wait_seconds", 1).Header("Waiting") != ""
+	})
 	s.do("send_command_input", "job_id", id, "text", "typed-4711\n")
 	s.prints(id, "read")
 	py := s.do("execute_python", "code", "import getpass; x = input('name? '); y = getpass.getpass()", "wait_seconds", 30).Header("Job ID")

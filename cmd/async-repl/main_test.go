@@ -74,6 +74,22 @@ func runTests(m *testing.M) int {
 // patience bounds every wait: a test that runs into it has failed.
 const patience = polltest.Patience
 
+// longest bounds what a test has a program do, such as a job that installs packages. It is less than the time that
+// go test has for all tests, which would end them without a word of what hangs.
+const longest = 4 * patience
+
+// bounded returns a command that is ended after longest, by SIGQUIT, so that it says what it waits for. A process that
+// keeps its output open when it has ended is an error.
+func bounded(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = patience
+	return cmd
+}
+
 // A started is the program, started as by a client, with that client.
 type started struct {
 	*client.Client
@@ -325,10 +341,12 @@ func (s *started) quitBeforeTheTimeout() (stop func()) {
 	}
 	late := time.AfterFunc(time.Until(end)-30*time.Second, func() {
 		s.t.Errorf("%s still runs", s.t.Name())
-		if pid := s.engine(); pid != 0 {
-			syscall.Kill(pid, syscall.SIGQUIT)
+		for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGCONT} { // it can be stopped
+			if pid := s.engine(); pid != 0 {
+				syscall.Kill(pid, sig)
+			}
+			s.cmd.Process.Signal(sig)
 		}
-		s.cmd.Process.Signal(syscall.SIGQUIT)
 	})
 	return func() { late.Stop() }
 }
@@ -566,12 +584,13 @@ func pairs(args []any) map[string]any {
 // end waits for the end of a job and returns its last reply.
 func (s *started) end(id string) client.Reply {
 	s.t.Helper()
-	for {
+	for deadline := time.Now().Add(longest); ; {
 		r := s.do("check_job_status", "job_id", id, "wait_seconds", 50)
-		switch status := r.Header("Status"); {
-		case strings.HasPrefix(status, "running"), strings.HasPrefix(status, "queued"):
-		default:
+		if status := r.Header("Status"); !strings.HasPrefix(status, "running") && !strings.HasPrefix(status, "queued") {
 			return r
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("job %s does not end:\n%s", id, r)
 		}
 	}
 }
@@ -603,8 +622,9 @@ func (s *started) exit() string {
 	case <-done:
 		return s.cmd.ProcessState.String()
 	case <-time.After(patience):
-		s.cmd.Process.Signal(syscall.SIGQUIT) // its log says what it waits for
-		<-done                                // or the cleanup would wait for it, too
+		s.cmd.Process.Signal(syscall.SIGQUIT)                                  // its log says what it waits for
+		defer time.AfterFunc(patience, func() { s.cmd.Process.Kill() }).Stop() // a stopped process does not take it
+		<-done                                                                 // or the cleanup would wait for it, too
 		s.t.Fatal("the server does not end")
 		return ""
 	}

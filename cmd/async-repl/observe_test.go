@@ -287,7 +287,7 @@ func TestWhoReadsMetrics(t *testing.T) {
 	if status, _ := get(strings.TrimSuffix(url, "/metrics")+"/mcp", "").answer(t); status != http.StatusNotFound {
 		t.Errorf("MCP at the address of the metrics: %d", status)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	r, err := http.NewRequestWithContext(s.ctx(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ type pageProcess struct {
 func (s *started) startPage(args ...string) *pageProcess {
 	t := s.t.(*testing.T)
 	t.Helper()
-	p := &pageProcess{cmd: exec.Command(ownProgram(t), append([]string{"page"}, args...)...), log: new(lockedBuffer)}
+	p := &pageProcess{cmd: bounded(t, ownProgram(t), append([]string{"page"}, args...)...), log: new(lockedBuffer)}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = s.dir, append(slices.Clone(s.cmd.Env), "DISPLAY=", "WAYLAND_DISPLAY="), p.log
 	out := must.Get(p.cmd.StdoutPipe())(t)
 	must.Do(t, p.cmd.Start())
@@ -263,8 +263,8 @@ func TestPageOpensABrowser(t *testing.T) {
 		return strings.Contains(p.log.String(), "no browser was opened (there is no desktop): open the address yourself\n")
 	})
 	p.interrupt()
-	cmd := exec.Command(ownProgram(t), "page")
-	cmd.Dir, cmd.Env = s.dir, append(slices.Clone(s.cmd.Env), "DISPLAY=:0")
+	cmd := s.command("page")
+	cmd.Env = append(slices.Clone(s.cmd.Env), "DISPLAY=:0")
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
 	defer cmd.Wait()

@@ -80,7 +80,9 @@ func (b *browser) request(method, path string, body io.Reader) *http.Request {
 
 func (b *browser) send(r *http.Request) (*http.Response, string) {
 	b.t.Helper()
-	res, err := b.client.Do(r)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	res, err := b.client.Do(r.WithContext(ctx))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -227,12 +229,12 @@ func TestServedPage(t *testing.T) {
 			f.write(t, f.lines(t)[1]) // bob's
 			removed := time.Now()
 			s.hangUp("tokens reread")
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
 			for err := error(nil); err == nil; { // until it ends
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				if _, _, err = tab.Read(ctx); ctx.Err() != nil {
 					t.Error("the WebSocket of a removed token has not ended")
 				}
-				cancel()
 			}
 			if status, text := page.ask("GET", "/api/jobs", ""); status != 401 || time.Since(removed) > 5*time.Second {
 				t.Errorf("the cookie of a removed token: %d %s", status, text)

@@ -145,7 +145,7 @@ func (w *pastWorld) personFor(limit time.Duration, args ...string) (r pastResult
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(w.uid), Gid: uint32(w.uid)}}
 	}
 	var out limitedBuffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, patience
 	err := cmd.Run()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		w.t.Fatal(err)

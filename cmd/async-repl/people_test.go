@@ -18,7 +18,7 @@ import (
 
 // command returns a command of the program beside the server, where the server listens.
 func (s *started) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(ownProgram(s.t), args...)
+	cmd := bounded(s.t, ownProgram(s.t), args...)
 	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
 	return cmd
 }
@@ -159,8 +159,7 @@ func TestLogsFollowToTheEndOfTheEngine(t *testing.T) {
 	s := startServer(t, "XDG_RUNTIME_DIR="+t.TempDir())
 	id := s.do("execute_command_async", "command", "echo begun; sleep 1000", "wait_seconds", 0).Header("Job ID")
 	s.prints(id, "begun")
-	cmd := exec.Command(ownProgram(t), "logs", "-f", id)
-	cmd.Dir, cmd.Env = s.dir, s.cmd.Env
+	cmd := s.command("logs", "-f", id)
 	var out, errs lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	must.Do(t, cmd.Start())

@@ -112,7 +112,7 @@ func (m *farMachine) json() string { return string(must.Get(json.Marshal(m.setti
 
 // command returns a command of the program on the machine.
 func (m *farMachine) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(ownProgram(m.t), args...)
+	cmd := bounded(m.t, ownProgram(m.t), args...)
 	cmd.Dir, cmd.Env = m.home, m.env
 	return cmd
 }
@@ -208,9 +208,7 @@ func (m *farMachine) fails(args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	cmd := m.command(args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	err := cmd.Run()
-	if late.Stop(); err == nil {
+	if err := cmd.Run(); err == nil {
 		m.t.Fatalf("%q succeeds: %s", args, &out)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()

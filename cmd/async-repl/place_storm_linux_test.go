@@ -572,7 +572,10 @@ func (p *placeCampaign) follow(f *placedJob) {
 // finish ends a dialogue, and checks which lines have come.
 func (p *placeCampaign) finish(d *dialogue) {
 	p.t.Helper()
-	for !d.ended() {
+	for deadline := time.Now().Add(longest); !d.ended(); {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("round %s: %s does not end: %q", p.what, d, d.status)
+		}
 		if p.await(d.placedJob, "waiting_input"); d.ended() {
 			break
 		}

@@ -17,6 +17,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/mcp/client"
 	"asyncrepl/internal/process/processtest"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
@@ -96,9 +97,7 @@ func TestLeftRunning(t *testing.T) {
 			default:
 				holds(t, s.do("cancel_job", "job_id", id, "force", how == "forced"), "Status", "failed (exit 3)", "Ended now", left)
 			}
-			for s.do("check_job_status", "job_id", id).Header("Left running") != "" {
-				<-time.After(time.Millisecond)
-			}
+			polltest.Until(t, "nothing to be left", func() bool { return s.do("check_job_status", "job_id", id).Header("Left running") == "" })
 			holds(t, s.do("check_job_status", "job_id", id), "Status", "failed (exit 3)", "Note", "left running, and ended since: "+left)
 			gone(t, []int{seen})
 			holds(t, s.do("cancel_job", "job_id", id), "Status", "failed (exit 3)", "Ended now", "")
@@ -166,14 +165,11 @@ func freezer(t *testing.T) string {
 func freeze(t *testing.T, dir, state string) {
 	t.Helper()
 	file := filepath.Join(dir, "freezer.state")
-	for {
-		if err := os.WriteFile(file, []byte(state), 0); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) == state {
-			return
-		}
-	}
+	polltest.Until(t, "the group to be "+state, func() bool {
+		must.Do(t, os.WriteFile(file, []byte(state), 0))
+		got, err := os.ReadFile(file)
+		return err != nil || strings.TrimSpace(string(got)) == state
+	})
 }
 
 // Processes that can't be ended are named, and no call waits for them.
@@ -219,8 +215,8 @@ func TestSurvivors(t *testing.T) {
 			holds(t, s.do(test.tool, argument, "1 == 1", "wait_seconds", 60), "Cancelling", "") // the next job runs
 			freeze(t, dir, "THAWED")
 			gone(t, []int{pid})
-			for test.tool == "execute_command_async" && s.do("check_job_status", "job_id", id).Header("Survivors") != "" {
-				<-time.After(time.Millisecond)
+			if test.tool == "execute_command_async" {
+				polltest.Until(t, "no survivor", func() bool { return s.do("check_job_status", "job_id", id).Header("Survivors") == "" })
 			}
 		})
 	}
@@ -364,8 +360,6 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	for s.do("check_job_status", "job_id", id).Header("Survivors") != "" {
-		<-time.After(time.Millisecond)
-	}
+	polltest.Until(t, "no survivor", func() bool { return s.do("check_job_status", "job_id", id).Header("Survivors") == "" })
 	holds(t, s.do("check_job_status", "job_id", id), "Note", "left running, and ended since: "+survivor)
 }

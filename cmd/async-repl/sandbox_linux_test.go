@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,9 +39,9 @@ func check(t *testing.T, path string, args ...string) (out string, err error) {
 		args[i] = strings.ReplaceAll(arg, "~", home)
 	}
 	program := []string{must.Get(os.Executable())(t), "sandbox", "check"}
-	cmd := exec.Command(program[0], append(program[1:], args...)...)
+	cmd := bounded(t, program[0], append(program[1:], args...)...)
 	if len(args) > 0 && args[0] == "sh" { // its script calls the program as "$@", in namespaces
-		cmd = exec.Command(args[0], slices.Concat(args[1:], []string{"sh"}, program)...)
+		cmd = bounded(t, args[0], slices.Concat(args[1:], []string{"sh"}, program)...)
 		nstest.Isolate(cmd, 0)
 	}
 	cmd.Dir = work
@@ -210,8 +209,8 @@ func TestDoctorTriesASandbox(t *testing.T) {
 		"ok     sandbox: workspace; writes ":                                   {"REPL_SANDBOX=workspace"},
 		"note   server: in a sandbox memory is limited for each process only,": {"REPL_SANDBOX=workspace"},
 	} {
-		cmd := exec.Command(ownProgram(t), "doctor")
-		cmd.Dir, cmd.Env = s.dir, append(slices.Clone(s.cmd.Env), env...)
+		cmd := s.command("doctor")
+		cmd.Env = append(slices.Clone(s.cmd.Env), env...)
 		b, _ := cmd.CombinedOutput() // an error: an engine of another test can fail to answer in time
 		out := string(b)
 		if fails := strings.Count(out, "\nfails ") - strings.Count(out, "\nfails  engine: "); fails > 0 || !strings.Contains(out, "\n"+want) {

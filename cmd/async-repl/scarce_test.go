@@ -10,8 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/needtest"
 	"asyncrepl/internal/test/polltest"
 )
@@ -376,6 +378,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	must.Do(t, r.SetReadDeadline(time.Now().Add(patience)))
 	log := newLogWriter(w)
 	line := []byte(strings.Repeat("x", 9_999) + "\n")
 	for range 20 {
