@@ -71,7 +71,7 @@ type seat struct {
 	served bool             // it has been used: its end is none of the jobs that were not sent yet
 	state  allocation.State // the scheduler's last answer
 	ran    string           // what its state said when it was seen to run; empty: it was not
-	since  time.Time        // when the allocation was asked for
+	since  time.Time        // when the allocation was asked for; zero: an earlier server did
 }
 
 // open opens a link to the engine of the allocation. It asks for one if there is none, and waits until it runs.
@@ -300,11 +300,12 @@ func (s *seat) words() (where, queued string) {
 		return s.ran, ""
 	case s.state.Phase == allocation.Running, s.state.Phase == allocation.Cut:
 		return s.state.Text, ""
+	case !s.asked:
+		return "", ""
+	case s.since.IsZero(): // and its scheduler was not asked about it yet
+		return "", "an allocation of an earlier server"
 	}
-	if s.asked {
-		return "", fmt.Sprintf("an allocation was asked for %s ago", time.Since(s.since).Round(time.Second))
-	}
-	return "", ""
+	return "", fmt.Sprintf("an allocation was asked for %s ago", time.Since(s.since).Round(time.Second))
 }
 
 // after gives the allocation back when a job has ended: at once if it was for that job alone, and if it was still

@@ -202,6 +202,9 @@ func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 			m := c.machines["1"]
 			m.set(func() { m.fails = nil })
 			later := c.serve(must.Get(keyfile.TakeOver(dir, "/w", "/places"))(t))
+			if all := later.ps.List(t.Context())[0].Allocations; len(all) != 1 || all[0].String() != "an allocation of an earlier server, held by session a" {
+				t.Errorf("%q", all)
+			}
 			jobstest.EndsAs(t, later.startAs(inSession("hello", "a")), "completed")
 			later.close()
 			c.holds()
