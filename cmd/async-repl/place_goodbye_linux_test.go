@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,14 +75,10 @@ func TestTrimOfAFarEngine(t *testing.T) {
 func TestGoodbyeWithAKeptJobAtAPlace(t *testing.T) {
 	t.Parallel()
 	far := newFarMachine(t)
-	s := prepareFront(t)
 	work := t.TempDir()
-	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
-	must.Do(t, os.WriteFile(file, must.Get(json.Marshal(map[string]any{"places": map[string]any{"far": map[string]any{
+	s := startFront(t, "REPL_PLACES="+far.write(map[string]spec{"far": {
 		"exec": []string{"/usr/bin/env", "HOME=" + far.home, "TMPDIR=" + far.tmp}, "workspace": work, "python": realPython(),
-	}}}))(t), 0o600))
-	s.cmd.Env = append(s.cmd.Env, "REPL_PLACES="+file)
-	s.open()
+	}}))
 	gate := filepath.Join(work, "gate")
 	must.Do(t, syscall.Mkfifo(gate, 0o600))
 	kept := s.do("execute_command_async", "on", "far", "command", "cat gate", "keep", true, "wait_seconds", 0).Header("Job ID")
@@ -203,14 +198,7 @@ func TestAllocationsOfSlurmGoBack(t *testing.T) {
 	t.Parallel()
 	m := newFarMachine(t)
 	cluster := slurmtest.Start(t)
-	s := prepareFront(t, "SLURM_CONF="+cluster.Conf)
-	file := filepath.Join(filepath.Dir(s.setting("REPL_STATE_DIR")), "places.json")
-	must.Do(t, os.WriteFile(file, must.Get(json.Marshal(map[string]any{"places": map[string]any{"cluster": map[string]any{
-		"slurm": []string{"--partition=short", "--time=10"}, "workspace": cluster.Dir + "/work", "python": realPython(),
-		"setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp,
-	}}}))(t), 0o600))
-	s.cmd.Env = append(s.cmd.Env, "REPL_PLACES="+file)
-	s.open()
+	s := startFront(t, "SLURM_CONF="+cluster.Conf, "REPL_PLACES="+m.write(map[string]spec{"cluster": m.inSlurm(cluster)}))
 	left := func(want ...string) {
 		t.Helper()
 		polltest.Check(t, func() error {

@@ -754,25 +754,16 @@ func TestKeptJobOutlivesTheWaitForAServer(t *testing.T) {
 	gate := filepath.Join(m.settings.Workspace, "gate")
 	must.Do(t, syscall.Mkfifo(gate, 0o600))
 	var k, o life
-	kept, _ := j.start(t, ulid.Make().String(), "execute_command_async", map[string]any{"command": "echo kept $$.; cat gate"}, true)
-	other, _ := j.start(t, ulid.Make().String(), "execute_command_async", map[string]any{"command": "echo other $$.; exec sleep 1000"}, false)
-	pids := make([]int, 2)
-	for i, c := range []struct {
-		l    *life
-		r    *stream.Reader
-		word string
-	}{{&k, kept, "kept "}, {&o, other, "other "}} {
-		c.l.read(c.r, func() bool { return strings.Contains(c.l.output.String(), ".") })
-		must.Get(fmt.Sscanf(c.l.output.String(), c.word+"%d.", &pids[i]))(t)
-	}
+	kept := k.pidOf(t, j, ulid.Make().String(), "execute_command_async", map[string]any{"command": "echo $$.; cat gate"}, true)
+	other := o.pidOf(t, j, ulid.Make().String(), "execute_command_async", map[string]any{"command": "echo $$.; exec sleep 1000"}, false)
 	must.Do(t, j.cmd.Process.Kill())
 	j.ends()
-	processtest.Gone(t, pids[1])
-	if !alive(pids[0]) || !alive(pid) {
+	processtest.Gone(t, other)
+	if !alive(kept) || !alive(pid) {
 		t.Error("the kept job has ended")
 	}
 	must.Do(t, os.WriteFile(gate, nil, 0))
-	processtest.Gone(t, pids[0])
+	processtest.Gone(t, kept)
 	m.leavesNothing(pid)
 }
 

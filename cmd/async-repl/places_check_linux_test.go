@@ -252,6 +252,12 @@ func TestPlacesOverSSH(t *testing.T) {
 	}
 }
 
+// inSlurm returns a place in a cluster whose engines have the directories of m.
+func (m *farMachine) inSlurm(c *slurmtest.Cluster) spec {
+	return spec{"slurm": []string{"--partition=short", "--time=10"}, "workspace": c.Dir + "/work", "python": realPython(),
+		"setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp}
+}
+
 // With Slurm, check says what it has asked for, and gives it back. Clean is refused while a job of ours runs.
 func TestPlacesWithSlurm(t *testing.T) {
 	t.Parallel()
@@ -259,7 +265,7 @@ func TestPlacesWithSlurm(t *testing.T) {
 	cluster := slurmtest.Start(t)
 	m.env = append(m.env, "SLURM_CONF="+cluster.Conf)
 	places := map[string]spec{
-		"good": {"slurm": []string{"--partition=short"}, "workspace": cluster.Dir + "/work", "python": realPython(), "setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp},
+		"good": m.inSlurm(cluster),
 		"none": {"slurm": []string{"--partition=nope"}, "workspace": cluster.Dir + "/work"},
 	}
 	out, status := m.places(places, "check", "good")
@@ -305,8 +311,7 @@ func TestScancelOfAnAllocation(t *testing.T) {
 	t.Parallel()
 	m := newFarMachine(t)
 	cluster := slurmtest.Start(t)
-	file := m.write(map[string]spec{"cluster": {"slurm": []string{"--partition=short"}, "workspace": cluster.Dir + "/work", "python": realPython(),
-		"setup": "export HOME=" + m.home + " TMPDIR=" + m.tmp}})
+	file := m.write(map[string]spec{"cluster": m.inSlurm(cluster)})
 	s := startServer(t, "REPL_PLACES="+file, "SLURM_CONF="+cluster.Conf)
 	id := s.do("execute_python", "on", "cluster", "code", "import time\nprint('sleeps', flush=True)\ntime.sleep(1000)", "wait_seconds", 0).Header("Job ID")
 	s.prints(id, "sleeps")
