@@ -10,6 +10,7 @@ import (
 
 	"asyncrepl/internal/demo"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/needtest"
 )
 
 // sandboxStep plays the step of the demo with a sandbox, and returns what it prints. The value is that of
@@ -26,9 +27,8 @@ func sandboxStep(t *testing.T, value string) (string, error) {
 
 // The demo shows what a sandbox prevents where one can start, and that the same job does it without one.
 func TestDemoShowsASandbox(t *testing.T) {
-	if out, err := exec.Command("bwrap", "--unshare-user", "--ro-bind", "/", "/", "true").CombinedOutput(); err != nil {
-		t.Skipf("bubblewrap does not start: %v\n%s", err, out)
-	}
+	out, err := exec.Command(needtest.Program(t, "bwrap"), "--unshare-user", "--ro-bind", "/", "/", "true").CombinedOutput()
+	needtest.Right(t, "make a user namespace", err, out)
 	t.Parallel()
 	if out, err := sandboxStep(t, "workspace"); err != nil || strings.Contains(out, "left out") || !strings.Contains(out, "     a job has called\n") {
 		t.Errorf("%v; the step was not played:\n%s", err, out)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -336,10 +335,8 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	overStdio(t, "only the server's own user may connect")
 	notApart(t, "no program becomes another user's")
 	t.Parallel() // it waits most of its time
-	setpriv, err := exec.LookPath("setpriv")
-	if err != nil || os.Getuid() != 0 {
-		t.Skip("it takes root and setpriv to make a program that becomes another user's")
-	}
+	needtest.Root(t, "make a program that becomes another user's")
+	setpriv := needtest.Program(t, "setpriv")
 	s := prepare(t)
 	become := filepath.Join(filepath.Dir(s.dir), "become")
 	publish(t, setpriv, become, 0o755|os.ModeSetuid)
@@ -349,8 +346,8 @@ func TestSurvivorOfAnotherUser(t *testing.T) {
 	id := s.do("execute_command_async", "command", `echo "pid $$."; exec `+become+` --reuid=0 --regid=0 --clear-groups sleep 300`, "wait_seconds", 0).Header("Job ID")
 	pid := planted(t, s.prints(id, "pid "))
 	asleep(t, pid)
-	if st, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Skip("a program can't become another user's here: ", err)
+	if st := must.Get(os.Stat(fmt.Sprintf("/proc/%d", pid)))(t); st.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Skip("a program can't become another user's here")
 	}
 	s.do("cancel_job", "job_id", id, "force", true)
 	survivor := fmt.Sprintf("sleep (pid %d)", pid)

@@ -57,7 +57,7 @@ func Linux(t testing.TB, what string) {
 func Right(t testing.TB, to string, err error, out []byte) {
 	t.Helper()
 	said := strings.ToLower(string(out))
-	for _, denied := range []string{"permission denied", "operation not permitted", "must be superuser"} {
+	for _, denied := range []string{"permission denied", "no permissions to", "operation not permitted", "must be superuser"} {
 		if err != nil && strings.Contains(said, denied) {
 			t.Skipf("no right to %s: %v, %s", to, err, out)
 		}
