@@ -123,10 +123,7 @@ func (h *host) use(m *mirror) (era context.Context, release func()) {
 	defer h.mu.Unlock()
 	h.mirrors[m] = true
 	h.claims--
-	r := room{jobs.Python, m.start.Session}
-	if _, lives := h.rooms[r]; lives && m.start.Keep && m.start.Kind == jobs.Python {
-		h.rooms[r] = true
-	}
+	h.keepsFor(m)
 	h.noteJobs()
 	return h.era, func() {
 		h.mu.Lock()
@@ -135,6 +132,14 @@ func (h *host) use(m *mirror) (era context.Context, release func()) {
 		h.forget()
 		h.settle()
 		h.noteJobs()
+	}
+}
+
+// keepsFor notes that the session of a job can be kept there, if the job is. The caller holds h.mu.
+func (h *host) keepsFor(m *mirror) {
+	r := room{jobs.Python, m.start.Session}
+	if _, lives := h.rooms[r]; lives && m.start.Keep && m.start.Kind == jobs.Python {
+		h.rooms[r] = true
 	}
 }
 

@@ -94,6 +94,17 @@ func (h *host) has(r room) bool {
 	return lives
 }
 
+// takes notes that the session of a job lives there. It reports whether it did not before, and why it was lost with an
+// earlier engine, as lostFor does.
+func (h *host) takes(m *mirror, r room) (anew bool, why string) {
+	if anew = h.enters(r); anew {
+		h.mu.Lock()
+		h.keepsFor(m)
+		h.mu.Unlock()
+	}
+	return anew, h.lostFor(r)
+}
+
 // lostFor returns why the session was lost with an earlier engine, once. Empty: it was not.
 func (h *host) lostFor(r room) string {
 	h.mu.Lock()

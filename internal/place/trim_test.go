@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcp/server"
+	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/place/keyfile"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/internal/test/must"
@@ -210,6 +211,26 @@ func TestCloseWhileAKeptSessionIsLost(t *testing.T) {
 			c.holds()
 		})
 	}
+}
+
+// A kept session that was made again after its allocation was lost is kept like a first one.
+func TestCloseWhileASessionThatWasMadeAgainIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := ofCluster(t, linktest.Runners{"hello": prints("hello\n")})
+		s := c.serve(must.Get(keyfile.TakeOver(t.TempDir(), "/w", "/places"))(t))
+		start := inSession("hello", "a")
+		start.Keep = true
+		jobstest.EndsAs(t, s.startAs(start), "completed")
+		c.ends("1", allocation.State{Phase: allocation.Ended, End: "Slurm: CANCELLED"})
+		synctest.Wait()
+		jobstest.EndsAs(t, s.startAs(start), "completed")
+		m := c.machines["2"]
+		m.set(func() { m.fails = errors.New("no route") })
+		m.wire().Close()
+		synctest.Wait()
+		s.close()
+		c.holds("2")
+	})
 }
 
 // A goodbye asks the engine that an earlier server has left, also if no call has needed it. It keeps nothing, so its
