@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// unusedTime is how long an engine there has no job, process, variable, made session or shell session
-// before it is ended. An allocation has a time of its own.
+// unusedTime is how long an engine there has no job, process, variable, session of create_session or
+// shell session before it is ended. An allocation has a time of its own.
 const unusedTime = time.Minute
 
 // attend serves a link until it is lost, the host is closed, or the engine is not used any more. It reports whether

@@ -50,7 +50,7 @@ var keys = []key{
 		}},
 	{"linger", "24h", "how long all that is not kept continues while no server of ours is connected",
 		func(_ reader, p *Place, v json.RawMessage) (err error) { p.Linger, err = duration(v); return err }},
-	{"idle", "10m", "with `slurm` and `kubernetes`: how long an allocation without job, process, variable, made session or shell session lasts",
+	{"idle", "10m", "with `slurm` and `kubernetes`: how long an allocation without job, process, variable, session of `create_session` or shell session lasts",
 		func(_ reader, p *Place, v json.RawMessage) (err error) { p.Idle, err = duration(v); return err }},
 	{"max", "20", "with `slurm` and `kubernetes`: the most allocations at once; one more is refused",
 		func(_ reader, p *Place, v json.RawMessage) error {

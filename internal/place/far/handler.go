@@ -41,7 +41,7 @@ type Config struct {
 // A State is the state of an engine.
 type State struct {
 	Keeps  bool               `json:"keeps"`           // something was started to be kept
-	Unused bool               `json:"unused"`          // no job, process, variable, made session or shell session is there
+	Unused bool               `json:"unused"`          // no job, process, variable, session of create_session or shell session is there
 	Since  time.Duration      `json:"since_ns"`        // how long it has been unused
 	Jobs   int                `json:"jobs"`            // counts the jobs that have not ended
 	Names  []string           `json:"names,omitempty"` // names the Python sessions and shell sessions
