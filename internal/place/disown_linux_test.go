@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"asyncrepl/internal/place/far"
 	"asyncrepl/internal/process"
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/polltest"
 )
 
 // An engine that a carrier on this machine has started below this process is left to itself. A process that does not
@@ -25,6 +27,10 @@ func TestDisown(t *testing.T) {
 	out := must.Get(exec.Command("/bin/sh", "-c", `setsid sh -c 'sleep 1000 & wait' thekeyofthetest >/dev/null 2>&1 & echo $!`).Output())(t)
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(out))))(t)
 	t.Cleanup(func() { syscall.Kill(-pid, syscall.SIGKILL) })
+	polltest.Until(t, "the engine", func() bool { // it is a shell at first, and setsid
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return strings.HasPrefix(string(line), "sh\x00-c\x00sleep")
+	})
 	boot := must.Get(sockets.BootID())(t)
 	ps := must.Get(New(Config{Places: []config.Place{{Name: "gpu", SSH: []string{"h"}}}, Key: "thekeyofthetest"}))(t)
 	for g, want := range map[far.Greeting]bool{
