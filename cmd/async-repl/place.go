@@ -350,8 +350,8 @@ func (p *placedEngine) farConfig(start string, c engine.Config) far.Config {
 		Run: func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error {
 			return server.StartAs(ctx, shared, scope, id, tool, args, keep)
 		},
-		Call: func(ctx context.Context, tool string, args json.RawMessage) (string, bool) {
-			return server.CallTool(ctx, shared, scope, tool, args)
+		Call: func(ctx context.Context, tool string, args json.RawMessage, begun func()) (string, bool) {
+			return server.CallTool(ctx, shared, scope, tool, args, begun)
 		},
 	}
 }

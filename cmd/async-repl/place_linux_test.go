@@ -653,7 +653,7 @@ func TestJobsRunAtAPlace(t *testing.T) {
 	if l := again.whole(t, "execute_command_async", map[string]any{"command": "echo $((6 * 7)); exit 3"}); l.record.Receipt.Code != 3 || !strings.Contains(l.output.String(), "42") {
 		t.Errorf("%+v: %q", l.record.Receipt, &l.output)
 	}
-	text, refused, err := again.client(t).Call(t.Context(), "list_sessions", nil)
+	text, refused, err := again.client(t).Call(t.Context(), "list_sessions", nil, func() {})
 	if err != nil || refused || !strings.Contains(text, "default") {
 		t.Errorf("list_sessions: %q, %v, %v", text, refused, err)
 	}

@@ -43,7 +43,8 @@ type machine struct {
 	t     testing.TB
 	name  string
 	tools linktest.Runners
-	wrap  wrapper // serves the requests; nil: far's handler does
+	wrap  wrapper            // serves the requests; nil: far's handler does
+	works func(begun func()) // is called by each call of a tool; nil: the call answers at once
 
 	served sync.WaitGroup // the goroutines of engines
 
@@ -117,8 +118,11 @@ func (m *machine) run() {
 		})
 	}
 	c.Trim = e.trim
-	c.Call = func(_ context.Context, tool string, args json.RawMessage) (string, bool) {
+	c.Call = func(_ context.Context, tool string, args json.RawMessage, begun func()) (string, bool) {
 		m.set(func() { e.calls = append(e.calls, tool) })
+		if m.works != nil {
+			m.works(begun)
+		}
 		return "called " + tool + " " + string(args), strings.HasPrefix(tool, "bad") || strings.Contains(string(args), "bad")
 	}
 	h := far.Handler(c)

@@ -239,8 +239,9 @@ func (ps *Places) Call(ctx context.Context, name, tool string, args json.RawMess
 		}
 		h.lostFor(r) // the reply says that the session is new
 	}
-	defer time.AfterFunc(beginTime, func() { turn.pass(true) }).Stop()
-	text, isError, err = l.client.Call(ctx, tool, args)
+	begun := func() { turn.pass(true) }
+	defer time.AfterFunc(beginTime, begun).Stop()
+	text, isError, err = l.client.Call(ctx, tool, args, begun)
 	if err != nil {
 		return "", false, fmt.Errorf("the link to %s was lost or slow (%s): whether %s was done there is unknown", name, line(inTime(err).Error()), tool)
 	}

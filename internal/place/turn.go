@@ -7,15 +7,15 @@ import (
 )
 
 // Turns keep the order of the calls for a session: those that start jobs, and those that are sent on. Each waits until
-// those before it have been answered, because the engine can serve two requests of one link in any order.
+// those before it have taken effect there, because the engine can serve two requests of one link in any order.
 type turns struct {
 	mu   sync.Mutex
 	last map[room]*turn // the turn of a session's newest job or call, until it has passed
 }
 
-// beginTime is how long the next call waits for the answer to one that is sent on, which can take long. It has begun
-// to do its work by then.
-const beginTime = 50 * time.Millisecond
+// beginTime bounds how long the next call waits for one that is sent on to take effect. A restart needs a hundredth of
+// it, but one that waits for a busy Python must not stop the session.
+const beginTime = time.Second
 
 // A turn is the place of one job, or of one call that is sent on, in the order of its session.
 type turn struct {

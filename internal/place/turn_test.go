@@ -6,12 +6,44 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"asyncrepl/internal/mcp/server"
 	"asyncrepl/internal/test/linktest"
 	"asyncrepl/jobs"
 	"asyncrepl/jobs/jobstest"
 )
+
+// A job does not overtake a call that was sent on before it. It waits until that has taken effect, and not for its
+// answer.
+func TestJobAfterACall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		may, end := make(chan struct{}), make(chan struct{})
+		m := newMachine(t, linktest.Runners{"hello": prints("hello\n")})
+		m.works = func(begun func()) {
+			<-may
+			begun()
+			<-end
+		}
+		s := serve(t, m, nil)
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			if _, _, err := s.ps.Call(t.Context(), "gpu", "restart", []byte(`{"session":"a"}`)); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		j := s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a"})
+		time.Sleep(500 * time.Millisecond)
+		if status := j.Record().Status; status != jobs.Queued {
+			t.Errorf("before the call has taken effect, the job is %s", status)
+		}
+		close(may)
+		jobstest.EndsAs(t, j, "completed")
+		close(end)
+		calls.Wait()
+	})
+}
 
 // The jobs of a session come there in order, and a call for it comes after them, also if one between them is
 // cancelled before it is sent. Other sessions don't wait.

@@ -362,13 +362,24 @@ func StartAs(ctx context.Context, shared Config, sc engine.Scope, id, tool strin
 	return nil
 }
 
-// CallTool calls a tool for another engine, and returns the text of its reply.
-func CallTool(ctx context.Context, shared Config, sc engine.Scope, tool string, args json.RawMessage) (text string, isError bool) {
+// A passing is the ticket of a call that another engine has sent on.
+type passing struct {
+	delivery.Ticket
+	pass func()
+}
+
+// Pass implements delivery.Ticket.
+func (p passing) Pass() { p.pass() }
+
+// CallTool calls a tool for another engine, and returns the text of its reply. It calls begun, at least once, when the
+// call has taken effect.
+func CallTool(ctx context.Context, shared Config, sc engine.Scope, tool string, args json.RawMessage, begun func()) (text string, isError bool) {
 	c := newConn(shared, sc)
 	t := c.tool(tool)
 	if t == nil {
 		return fmt.Sprintf("There is no tool %.64q.", tool), true
 	}
-	res := c.run(ctx, t, &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: tool, Arguments: args}})
+	req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: tool, Arguments: args}}
+	res := c.run(ctx, t, req, passing{delivery.TicketOf(nil), begun})
 	return res.Content[0].(*mcp.TextContent).Text, res.IsError
 }

@@ -630,10 +630,10 @@ func TestStartAs(t *testing.T) {
 			t.Errorf("%s(%v): %v, want %q", tt.tool, tt.args, err, tt.want)
 		}
 	}
-	if text, isError := CallTool(t.Context(), w.config, sc, "no_tool", nil); !isError || text != `There is no tool "no_tool".` {
+	if text, isError := CallTool(t.Context(), w.config, sc, "no_tool", nil, func() {}); !isError || text != `There is no tool "no_tool".` {
 		t.Errorf("no tool: %q", text)
 	}
-	if text, isError := CallTool(t.Context(), w.config, sc, "list_variables", rawjson.Of(given{"session": "none"})); !isError || text != "No session none. There are: default, lab." {
+	if text, isError := CallTool(t.Context(), w.config, sc, "list_variables", rawjson.Of(given{"session": "none"}), func() {}); !isError || text != "No session none. There are: default, lab." {
 		t.Errorf("a refusal: %q", text)
 	}
 }

@@ -105,7 +105,7 @@ func (ps *testPlaces) Call(ctx context.Context, place, tool string, args json.Ra
 		return answer, false, refused
 	}
 	far := ps.far[place]
-	text, isError = CallTool(ctx, far.config, far.scope(engine.Scope{}), tool, args)
+	text, isError = CallTool(ctx, far.config, far.scope(engine.Scope{}), tool, args, func() {})
 	var named struct{ Name, Session string }
 	if err := json.Unmarshal(args, &named); err != nil {
 		return "", false, err

@@ -129,8 +129,7 @@ func (c *conn) answer(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // run runs a tool. Mistakes and refusals are results marked as errors.
-func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.CallToolResult {
-	ticket := delivery.TicketOf(req.Extra)
+func (c *conn) run(ctx context.Context, t *tool, req *mcp.CallToolRequest, ticket delivery.Ticket) *mcp.CallToolResult {
 	defer ticket.Pass() // not only with the answer, which can have to wait for room
 	a, err := t.signature().Decode(req.Params.Arguments)
 	if err != nil {

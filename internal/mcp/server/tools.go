@@ -312,7 +312,7 @@ func (c *conn) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Resu
 		refused := report.Textf("%s is in the toolset %s, which this server does not offer. A person can add it to REPL_TOOLSETS.", t.name, t.toolset)
 		return delivery.Answer(req, delivery.Text(refused, true)), nil
 	}
-	return delivery.Answer(req, c.run(ctx, t, req)), nil
+	return delivery.Answer(req, c.run(ctx, t, req, delivery.TicketOf(req.Extra))), nil
 }
 
 // tool returns the tool of that name, or nil.

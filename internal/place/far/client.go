@@ -96,10 +96,16 @@ func (c *Client) Cleanup(ctx context.Context, job string, st jobs.Stop) (jobs.Re
 	return jobs.Remains{Ended: a.Ended, Survivors: a.Survivors, Pending: a.Pending, Err: errorOf(a.Error)}, nil
 }
 
-// Call calls a tool that starts no job. Its text has no control characters but newlines and tabs.
-func (c *Client) Call(ctx context.Context, tool string, args json.RawMessage) (text string, isError bool, err error) {
+// Call calls a tool that starts no job, and calls begun once that has taken effect. Its text has no control characters
+// but newlines and tabs.
+func (c *Client) Call(ctx context.Context, tool string, args json.RawMessage, begun func()) (text string, isError bool, err error) {
+	resp, err := c.send(ctx, http.MethodPost, "/link/call", callRequest{tool, args})
+	if err != nil {
+		return "", false, err
+	}
+	begun()
 	var a callAnswer
-	if err := c.ask(ctx, http.MethodPost, "/link/call", callRequest{tool, args}, &a); err != nil {
+	if err := readJSON(resp, &a); err != nil {
 		return "", false, err
 	}
 	return plain(a.Text), a.IsError, nil
@@ -134,10 +140,16 @@ func (c *Client) ask(ctx context.Context, method, path string, body, v any) erro
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
 	if v == nil {
+		resp.Body.Close()
 		return nil
 	}
+	return readJSON(resp, v)
+}
+
+// readJSON reads the JSON of an answer into v, and closes it.
+func readJSON(resp *http.Response, v any) error {
+	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -25,8 +26,9 @@ type Config struct {
 	// Run starts a job under an id, as a call of a tool does, and returns when it is in Jobs. The error says, for the
 	// client of the tool, why it was not started.
 	Run func(ctx context.Context, id, tool string, args json.RawMessage, keep bool) error
-	// Call calls a tool that starts no job, and returns its reply.
-	Call func(ctx context.Context, tool string, args json.RawMessage) (text string, isError bool)
+	// Call calls a tool that starts no job, and returns its reply. It calls begun once the call has taken effect, which
+	// can be long before the reply: the next call for its session can be served then.
+	Call func(ctx context.Context, tool string, args json.RawMessage, begun func()) (text string, isError bool)
 	// State returns the state of the engine.
 	State func() State
 	// End ends what was not started to be kept, and the engine if nothing is kept. It must not wait for the requests
@@ -238,8 +240,11 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &req) {
 		return
 	}
+	b := &beginning{w: w}
+	defer b.end()
 	var a callAnswer
-	a.Text, a.IsError = s.Call(r.Context(), req.Tool, req.Arguments)
+	a.Text, a.IsError = s.Call(r.Context(), req.Tool, req.Arguments, b.begun)
+	b.end()
 	answerJSON(w, a)
 }
 
@@ -255,6 +260,46 @@ func refuse(w http.ResponseWriter, status int, format string, args ...any) {
 }
 
 // answerJSON answers with v as JSON.
+// quickAnswer is how long the answer to a call has before its headers are sent alone. Through srun a second message
+// costs 40 ms, and most answers come at once.
+const quickAnswer = 20 * time.Millisecond
+
+// A beginning sends the headers of an answer and a blank line, which say that the call has taken effect.
+type beginning struct {
+	w     http.ResponseWriter
+	mu    sync.Mutex
+	timer *time.Timer // sends them; nil: the call has not begun
+	ended bool        // the answer is being written
+}
+
+// begun notes that the call has taken effect.
+func (b *beginning) begun() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer == nil && !b.ended {
+		b.timer = time.AfterFunc(quickAnswer, b.send) // owned by the request, which stops it at its end
+	}
+}
+
+func (b *beginning) send() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		fmt.Fprintln(b.w)                       // join would hold back headers without a body
+		http.NewResponseController(b.w).Flush() // an error: the client is gone
+	}
+}
+
+// end notes that the answer says it from now on.
+func (b *beginning) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
 func answerJSON(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v) // an error: the client is gone
 }

@@ -131,7 +131,7 @@ func TestOtherEngineRefusesAll(t *testing.T) {
 	refused(t, err, 409, "earlier")
 	_, err = c.Live(ctx, id, false, true)
 	refused(t, err, 409, "earlier")
-	_, _, err = c.Call(ctx, "x", nil)
+	_, _, err = c.Call(ctx, "x", nil, func() {})
 	refused(t, err, 409, "earlier")
 	_, err = c.State(ctx)
 	refused(t, err, 409, "earlier")
@@ -484,9 +484,15 @@ func TestCallStateAndEnd(t *testing.T) {
 	all := jobstest.Registry(t)
 	state := far.State{Unused: true, Since: time.Minute, Jobs: 1, Names: []string{"a", "b"}, Python: []overview.Session{{Name: "a", PID: 7, Idle: time.Hour}}}
 	ended, answered := make(chan struct{}), make(chan struct{}) // the one end; it waits for its answer
+	seen := make(chan struct{})                                 // the slow call was seen to begin
 	e := linktest.Serve(t, all, far.Handler(far.Config{
 		Start: linktest.Start, Jobs: all,
-		Call: func(_ context.Context, tool string, args json.RawMessage) (string, bool) {
+		Call: func(_ context.Context, tool string, args json.RawMessage, begun func()) (string, bool) {
+			begun()
+			if tool == "slow" {
+				<-seen // before the answer
+			}
+			begun()
 			return tool + " \x1b[2J\u202e\n\tof " + string(args), tool == "bad"
 		},
 		State: func() far.State { return state },
@@ -502,10 +508,16 @@ func TestCallStateAndEnd(t *testing.T) {
 	conn := must.Get(transport.NewClientConn(t.Context(), "http", "place:80"))(t)
 	defer conn.Close()
 	c := far.NewClient(conn.RoundTrip, linktest.Start)
-	for _, tool := range []string{"good", "bad"} {
-		text, isError, err := c.Call(t.Context(), tool, json.RawMessage(`{"a":1}`))
-		if want := tool + ` \x1b[2J\u202e` + "\n\t" + `of {"a":1}`; text != want || isError != (tool == "bad") || err != nil {
-			t.Errorf("%q, %v, %v", text, isError, err)
+	for _, tool := range []string{"good", "slow", "bad"} {
+		n := 0
+		text, isError, err := c.Call(t.Context(), tool, json.RawMessage(`{"a":1}`), func() {
+			n++
+			if tool == "slow" {
+				close(seen)
+			}
+		})
+		if want := tool + ` \x1b[2J\u202e` + "\n\t" + `of {"a":1}`; text != want || isError != (tool == "bad") || err != nil || n != 1 {
+			t.Errorf("%q, %v, %v, begun %d times", text, isError, err, n)
 		}
 	}
 	got, err := c.State(t.Context())
@@ -740,7 +752,7 @@ func TestClientBelievesNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 4194304 bytes") {
 		t.Error(err)
 	}
-	_, _, err = answers(503, strings.Repeat("\x1b", 1<<20)).Call(t.Context(), "x", nil)
+	_, _, err = answers(503, strings.Repeat("\x1b", 1<<20)).Call(t.Context(), "x", nil, func() { t.Error("a refused call has begun") })
 	if r, ok := errors.AsType[*far.Refused](err); !ok || r.Code != 503 || len(r.Text) > 4*64<<10 || strings.Contains(r.Text, "\x1b") {
 		t.Errorf("%.100v", err)
 	}
