@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"asyncrepl/internal/mcp/client"
+	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/racetest"
+	"asyncrepl/internal/test/tiedtest"
 )
 
 // A program is a row of TestPrograms: a real program that waits for input, or one that does not.
@@ -88,10 +90,7 @@ func TestPrograms(t *testing.T) {
 // busyLoop keeps a processor busy until the end of the test.
 func busyLoop(t *testing.T) {
 	loop := exec.Command("sh", "-c", "while :; do :; done")
-	loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := loop.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tiedtest.Start(loop, syscall.SIGKILL))
 	t.Cleanup(func() { loop.Process.Kill(); loop.Wait() })
 }
 

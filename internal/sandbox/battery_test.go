@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"asyncrepl/internal/test/must"
+	"asyncrepl/internal/test/tiedtest"
 )
 
 // leastEscapes is how many escapes must have worked without a sandbox, on a kernel that lacks some of
@@ -68,11 +69,11 @@ func (w *world) try(t *testing.T, e escape, plain bool) (text string, escaped bo
 	v.Env = []string{"VICTIM=" + w.Token}
 	v.Dir = w.workspace("")
 	v.Stdin = must.Get(os.Open(w.home(".netrc")))(t)
-	v.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	v.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != w.UID {
 		v.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(w.UID), Gid: uint32(w.UID)}
 	}
-	must.Do(t, v.Start())
+	must.Do(t, tiedtest.Start(v, syscall.SIGKILL))
 	defer v.Wait()
 	defer v.Process.Kill()
 	w.Facts["victim"] = strconv.Itoa(v.Process.Pid)

@@ -25,6 +25,7 @@ import (
 	"asyncrepl/internal/place/allocation"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/tiedtest"
 )
 
 // The daemons of a Cluster: the controller and the two nodes.
@@ -152,8 +153,8 @@ func (c *Cluster) run(name string, as *syscall.Credential, argv ...string) error
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(os.Environ(), variable+"="+c.Conf, nodeOfDaemons+"="+name)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: as}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
+	if err := tiedtest.Start(cmd, syscall.SIGKILL); err != nil {
 		return err
 	}
 	c.daemons[name] = cmd

@@ -21,6 +21,7 @@ import (
 	"asyncrepl/internal/kernel/procfs"
 	"asyncrepl/internal/test/must"
 	"asyncrepl/internal/test/polltest"
+	"asyncrepl/internal/test/tiedtest"
 )
 
 // Host is the name by which a Server's configuration of ssh knows it.
@@ -116,9 +117,8 @@ func (s *Server) Run(t testing.TB) {
 	defer log.Close()
 	cmd := exec.Command(program, "-D", "-e", "-f", s.conf)
 	cmd.Stderr = log
-	// If the test binary is killed, sshd ends with it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	must.Do(t, cmd.Start())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must.Do(t, tiedtest.Start(cmd, syscall.SIGTERM))
 	s.cmd = cmd
 	polltest.Check(t, func() error {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port))
