@@ -263,7 +263,7 @@ func TestSessionsAreMadeAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				anew := 0
+				again := 0
 				s := newStage(t, linktest.Runners{"hello": prints("hello\n")})
 				lives := func() {
 					t.Helper()
@@ -273,15 +273,15 @@ func TestSessionsAreMadeAgain(t *testing.T) {
 				}
 				hello := func(notes ...string) {
 					t.Helper()
-					r := jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a", Anew: func() { anew++ }}), "completed")
+					r := jobstest.EndsAs(t, s.startAs(server.Start{Tool: "hello", Kind: jobs.Python, Session: "a", MadeAgain: func() { again++ }}), "completed")
 					if !slices.Equal(r.Receipt.Notes, notes) {
 						t.Errorf("the job notes %q, want %q", r.Receipt.Notes, notes)
 					}
 					lives()
 				}
 				hello()
-				if anew != 0 {
-					t.Errorf("a new session was made again %d times", anew)
+				if again != 0 {
+					t.Errorf("a new session was made again %d times", again)
 				}
 				s.m.running().kill()
 				synctest.Wait() // the link is lost, and the next call finds that the engine is gone
@@ -295,8 +295,8 @@ func TestSessionsAreMadeAgain(t *testing.T) {
 				}
 				hello(note...)
 				hello()
-				if anew != want {
-					t.Errorf("it was made again by %d jobs, want %d", anew, want)
+				if again != want {
+					t.Errorf("it was made again by %d jobs, want %d", again, want)
 				}
 			})
 		})

@@ -49,7 +49,7 @@ func (h *host) shift(now time.Time) time.Duration {
 	d := time.Since(now)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A message is never early, so the smallest difference is the best. A clock that was set counts anew.
+	// A message is never early, so the smallest difference is the best. A clock that was set counts again from then.
 	if !h.skew.measured || d < h.skew.by || d > h.skew.by+time.Minute {
 		h.skew = skew{d, true}
 	}

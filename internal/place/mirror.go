@@ -27,7 +27,7 @@ type mirror struct {
 	end    context.CancelCauseFunc
 	tasks  sync.WaitGroup // the goroutines of the mirror, see do
 	turn   *turn          // nil: the job may be sent at once
-	anew   string         // says that the job has made its session again, for its receipt; follow sets it
+	again  string         // says that the job has made its session again, for its receipt; enters sets it
 
 	questions sync.Mutex // held while an answer or a record decides whether the job asks
 	answered  int        // the number of the question that was answered last; guarded by questions
@@ -91,8 +91,8 @@ func (m *mirror) Run(ctx context.Context, port *jobs.Port) jobs.Outcome {
 	}
 	m.do(func() { m.forwardStops(ctx) })
 	out, rest := m.follow()
-	if m.anew != "" && out.Far != nil {
-		out.Far.Receipt.Notes = append([]string{m.anew}, out.Far.Receipt.Notes...)
+	if m.again != "" && out.Far != nil {
+		out.Far.Receipt.Notes = append([]string{m.again}, out.Far.Receipt.Notes...)
 	}
 	out.Where = m.state().Where
 	if lost := m.engineLost(); lost != nil { // the host can have the next allocation by now

@@ -96,13 +96,13 @@ func (h *host) has(r room) bool {
 
 // takes notes that the session of a job lives there. It reports whether it did not before, and why it was lost with an
 // earlier engine, as lostFor does.
-func (h *host) takes(m *mirror, r room) (anew bool, why string) {
-	if anew = h.enters(r); anew {
+func (h *host) takes(m *mirror, r room) (again bool, why string) {
+	if again = h.enters(r); again {
 		h.mu.Lock()
 		h.keepsFor(m)
 		h.mu.Unlock()
 	}
-	return anew, h.lostFor(r)
+	return again, h.lostFor(r)
 }
 
 // lostFor returns why the session was lost with an earlier engine, once. Empty: it was not.

@@ -99,12 +99,12 @@ func (m *mirror) open(ctx context.Context, l *link, era context.Context) (*strea
 // enters notes that the session of the job lives at the host, and says that the job makes it again if it was lost there.
 func (m *mirror) enters() {
 	r := roomOf(m.start.Kind, m.start.Session)
-	anew, why := m.host.takes(m, r)
-	if anew && m.start.Anew != nil {
-		m.start.Anew()
+	again, why := m.host.takes(m, r)
+	if again && m.start.MadeAgain != nil {
+		m.start.MadeAgain()
 	}
 	if why != "" && r.kind == jobs.Python {
-		m.anew = fmt.Sprintf("session %s is new: the last one has ended (%s); variables lost", r.name, why)
+		m.again = fmt.Sprintf("session %s is new: the last one has ended (%s); variables lost", r.name, why)
 	}
 }
 

@@ -143,7 +143,7 @@ func (c *call) execute(ctx context.Context, spec jobs.Spec, run jobs.Runner) (*r
 	}
 	w := c.window(0)
 	if spec.Place != "" {
-		c.made = (c.made || c.anew.Load()) && j.Record().Receipt.End != jobs.NotStarted // its place can have refused the session
+		c.made = (c.made || c.again.Load()) && j.Record().Receipt.End != jobs.NotStarted // its place can have refused the session
 		return c.reporter.Job(j, w), nil
 	}
 	if note := c.Backend.TakeNote(c.scope); note != "" {

@@ -61,7 +61,7 @@ type Start struct {
 	Session   string // empty: a shell job without a session
 	From      string // the session that a new one continues with; empty: none
 	Keep      bool
-	Anew      func() // called if the engine that had the session is gone, so that the job makes it again; nil: nobody asks
+	MadeAgain func() // called if the engine that had the session is gone, so that the job makes it again; nil: no caller asks
 }
 
 // onMax bounds the names of places in the description of a parameter, in characters.
@@ -265,7 +265,7 @@ func (c *call) argumentsThere(t *tool, given json.RawMessage) json.RawMessage {
 // mirror starts a job at the call's place, and the job here that mirrors it.
 func (c *call) mirror(ctx context.Context, tool string, spec jobs.Spec) (*report.Reply, error) {
 	made := spec.Kind != jobs.Shell && c.Places.Of(jobs.Python, spec.Session) == ""
-	run, err := c.Places.Runner(c.place, Start{Tool: tool, Arguments: c.there, Kind: spec.Kind, Session: spec.Session, From: c.from, Keep: c.args.Keep, Anew: func() { c.anew.Store(spec.Kind != jobs.Shell) }})
+	run, err := c.Places.Runner(c.place, Start{Tool: tool, Arguments: c.there, Kind: spec.Kind, Session: spec.Session, From: c.from, Keep: c.args.Keep, MadeAgain: func() { c.again.Store(spec.Kind != jobs.Shell) }})
 	if err != nil {
 		return nil, report.Mistakef("%s", bounded(err.Error(), errorChars))
 	}

@@ -170,7 +170,7 @@ func (m *mirror) Run(ctx context.Context, p *jobs.Port) jobs.Outcome {
 		gone := false
 		m.ps.in(func() { gone = m.ps.gone })
 		if gone {
-			m.start.Anew()
+			m.start.MadeAgain()
 		}
 		err := StartAs(context.WithoutCancel(ctx), m.far.config, m.far.scope(engine.Scope{}), p.ID(), m.start.Tool, m.start.Arguments, m.start.Keep)
 		if err != nil {

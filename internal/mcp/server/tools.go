@@ -58,7 +58,7 @@ type call struct {
 	there    json.RawMessage     // the arguments that the place gets
 	as       string              // the id that the call's job must have; empty: any
 	made     bool                // it has made the session that it is for
-	anew     atomic.Bool         // its job at a place makes a session again that was lost there
+	again    atomic.Bool         // its job at a place makes a session again that was lost there
 	chosen   string              // the name of that session, if the reply must say it
 	from     string              // the session at a place that it continues with; empty: none
 }
