@@ -26,6 +26,7 @@ func TestJobAfterACall(t *testing.T) {
 			<-end
 		}
 		s := serve(t, m, nil)
+		began := time.Now()
 		var calls sync.WaitGroup
 		calls.Go(func() {
 			if _, _, err := s.ps.Call(t.Context(), "gpu", "restart", []byte(`{"session":"a"}`)); err != nil {
@@ -40,6 +41,9 @@ func TestJobAfterACall(t *testing.T) {
 		}
 		close(may)
 		jobstest.EndsAs(t, j, "completed")
+		if d := time.Since(began); d >= beginTime {
+			t.Errorf("the job has waited for the answer: it ended after %v", d)
+		}
 		close(end)
 		calls.Wait()
 	})
